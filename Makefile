@@ -1,0 +1,72 @@
+# make run    build, then start a router on 127.0.0.1:5672
+# make test   everything a change must pass
+# make build  the programs, in ./bin
+# make fuzz   every decoder under random input, FUZZTIME each
+
+GO       ?= go
+CONF     ?= examples/qdrouterd.conf
+FUZZTIME ?= 10m
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+# Used to install what the tests need; empty for root and where there is no sudo.
+SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
+
+NODE_CLIENTS := tests/clients/node
+NODE_STAMP   := $(NODE_CLIENTS)/node_modules/.package-lock.json
+
+.PHONY: build run test lint unit system fuzz fuzz-short clients python-client clean
+
+build:
+	$(GO) build -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/...
+
+run: build
+	@echo "Starting a router with $(CONF). Ctrl-C stops it. In a second terminal, try:"
+	@echo "  ./bin/qdstat -b 127.0.0.1:5672 -c        who is connected"
+	@echo "  go run ./examples/go/receiver & go run ./examples/go/sender"
+	@echo "README.md has more."
+	@exec ./bin/qdrouterd -c $(CONF)
+
+test: lint unit system fuzz-short
+
+lint:
+	@files=$$(gofmt -l .); [ -z "$$files" ] || { echo "not formatted as gofmt does:"; echo "$$files"; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+# Every package but the whole-system tests, with the race detector.
+unit:
+	$(GO) test -race $$($(GO) list ./... | grep -v '^qdrouter/tests')
+
+# Real processes and real clients. A missing client is an error here, where
+# plain "go test" skips its tests.
+system: clients
+	QDROUTER_REQUIRE_CLIENTS=1 $(GO) test -count=1 -timeout 15m ./tests/...
+
+fuzz-short: FUZZTIME = 10s
+fuzz-short: fuzz
+
+fuzz:
+	@set -e; for pkg in $$(grep -l --include='*_test.go' -r '^func Fuzz' . | xargs -r -n1 dirname | sort -u); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "fuzz $$pkg $$target $(FUZZTIME)"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; \
+	done
+
+# The clients of the whole-system tests: Debian's Proton for /usr/bin/python3,
+# and rhea at the version of package-lock.json.
+clients: python-client $(NODE_STAMP)
+
+python-client:
+	@/usr/bin/python3 -c 'import proton' 2>/dev/null || { \
+	  $(SUDO) apt-get update -q && \
+	  $(SUDO) apt-get install -q -y --no-install-recommends python3-qpid-proton; }
+
+$(NODE_STAMP): $(NODE_CLIENTS)/package.json $(NODE_CLIENTS)/package-lock.json
+	@command -v npm >/dev/null || { \
+	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends nodejs npm; }
+	npm ci --no-audit --no-fund --prefix $(NODE_CLIENTS)
+	@touch $@
+
+clean:
+	rm -rf bin $(NODE_CLIENTS)/node_modules
