@@ -64,12 +64,12 @@ func (c *Client) Frame(body, out []byte) (newOut []byte, done bool, err error) {
 		if err != nil {
 			return out, false, c.fail()
 		}
-		return amqp.AppendFrame(out, frameSASL, 0, &amqp.SASLResponse{Response: nonNil(response)}), false, nil
+		return amqp.AppendFrame(out, amqp.FrameSASL, 0, &amqp.SASLResponse{Response: nonNil(response)}), false, nil
 	case *amqp.SASLOutcome:
 		if c.state != awaitOutcome {
 			return out, false, unexpected(p)
 		}
-		if p.Code != codeOK {
+		if p.Code != amqp.SASLCodeOK {
 			return out, false, c.fail()
 		}
 		c.state = clientDone
@@ -90,7 +90,7 @@ func (c *Client) choose(offered []amqp.Symbol, out []byte) ([]byte, bool, error)
 		if initial := m.Initial(); initial != nil {
 			init.InitialResponse = amqp.Some(initial)
 		}
-		return amqp.AppendFrame(out, frameSASL, 0, &init), false, nil
+		return amqp.AppendFrame(out, amqp.FrameSASL, 0, &init), false, nil
 	}
 	return out, false, c.fail()
 }

@@ -29,7 +29,7 @@ func frames(t *testing.T, b []byte) []amqp.Performative {
 		if !ok || err != nil {
 			t.Fatalf("answer is not whole frames: ok=%v err=%v in %x", ok, err, b)
 		}
-		if h.Type != frameSASL || h.Channel != 0 {
+		if h.Type != amqp.FrameSASL || h.Channel != 0 {
 			t.Fatalf("answer has frame type %d channel %d, want 1 and 0", h.Type, h.Channel)
 		}
 		p, _, err := amqp.DecodeSASL(b[4*int(h.DataOffset) : h.Size])

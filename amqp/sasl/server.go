@@ -51,16 +51,6 @@ func (o Offer) find(name string) (Choice, bool) {
 	return Choice{}, false
 }
 
-// Outcome codes of sasl-outcome (AMQP 1.0 part 5 §5.3.3.6). The others, for
-// trouble that is not the client's, are not used (CFG M3).
-const (
-	codeOK   = 0
-	codeAuth = 1
-)
-
-// frameSASL is the type of a SASL frame in its header.
-const frameSASL = 1
-
 type serverState uint8
 
 const (
@@ -84,7 +74,7 @@ func NewServer(offer Offer) *Server {
 
 // Start appends the sasl-mechanisms frame, which follows our SASL header.
 func (s *Server) Start(out []byte) []byte {
-	return amqp.AppendFrame(out, frameSASL, 0, &amqp.SASLMechanisms{Mechanisms: s.offer.names()})
+	return amqp.AppendFrame(out, amqp.FrameSASL, 0, &amqp.SASLMechanisms{Mechanisms: s.offer.names()})
 }
 
 // Frame takes the body of one SASL frame from the client and appends our answer
@@ -131,10 +121,10 @@ func (s *Server) step(response, out []byte) ([]byte, bool, error) {
 		return s.fail(out, err.Error())
 	case done:
 		s.state = serverDone
-		return amqp.AppendFrame(out, frameSASL, 0, &amqp.SASLOutcome{Code: codeOK}), true, nil
+		return amqp.AppendFrame(out, amqp.FrameSASL, 0, &amqp.SASLOutcome{Code: amqp.SASLCodeOK}), true, nil
 	default:
 		s.state = awaitResponse
-		return amqp.AppendFrame(out, frameSASL, 0, &amqp.SASLChallenge{Challenge: nonNil(challenge)}), false, nil
+		return amqp.AppendFrame(out, amqp.FrameSASL, 0, &amqp.SASLChallenge{Challenge: nonNil(challenge)}), false, nil
 	}
 }
 
@@ -144,7 +134,8 @@ func (s *Server) step(response, out []byte) ([]byte, bool, error) {
 func (s *Server) fail(out []byte, detail string) ([]byte, bool, error) {
 	s.state = serverDone
 	s.mechanism = nil
-	out = amqp.AppendFrame(out, frameSASL, 0, &amqp.SASLOutcome{Code: codeAuth})
+	// The codes for trouble that is not the client's are not used (CFG M3).
+	out = amqp.AppendFrame(out, amqp.FrameSASL, 0, &amqp.SASLOutcome{Code: amqp.SASLCodeAuth})
 	return out, false, &amqp.Error{
 		Condition:   amqp.ErrCondUnauthorizedAccess,
 		Description: fmt.Sprintf("%s (Failed to authenticate client [mech=%s])", detail, printable(s.name)),
