@@ -1,0 +1,258 @@
+package management
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"qdrouter/amqp"
+	"qdrouter/config"
+	"qdrouter/router"
+)
+
+// Options are what an Agent works on. All but HostName, Policy and Now are needed.
+type Options struct {
+	Core     Core
+	Server   Server
+	Logs     Logs
+	Config   *config.Config // what the router was started with
+	RouterID string         // the configured id, or the one made up
+	Version  string
+	HostName string // of the machine, "" when unknown
+
+	// Policy gives the counters of the connection policy; nil when there is none.
+	Policy func() PolicyStats
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// PolicyStats are the counters of the policy entity.
+type PolicyStats struct {
+	ConnectionsProcessed, ConnectionsDenied, ConnectionsCurrent int64
+	LinksDenied                                                 int64
+	MaxMessageSizeDenied                                        int64
+}
+
+// Bounds of what waits for the agent. Senders are slowed down by their credit,
+// which comes back when a request is taken; beyond these bounds, which take many
+// senders at once, a request is released unseen and its sender may try again.
+const (
+	maxQueued      = 8192
+	maxQueuedBytes = 64 << 20
+)
+
+// A reply of more rows than this is encoded beside the queue, by one of at most
+// maxEncoders goroutines; when they are all busy the queue waits.
+const (
+	manyRows    = 1000
+	maxEncoders = 2
+)
+
+// An Agent answers management requests for one router.
+type Agent struct {
+	core        Core
+	server      Server
+	logs        Logs
+	routerID    string
+	version     string
+	hostName    string
+	policyStats func() PolicyStats
+	now         func() time.Time
+	kinds       []*kind
+
+	cancel   []func()             // end the subscriptions
+	queue    chan *router.Request // at most maxQueued; what does not fit is released
+	queued   atomic.Int64         // octets in queue
+	encoders chan struct{}        // holds a token for each encoder at work
+	stop     chan struct{}        // closed by Close
+	done     sync.WaitGroup       // the agent's goroutine and its encoders
+
+	mu                sync.Mutex // guards what follows; held while a request is handled
+	entities          []*entity  // stored entities in creation order
+	configuredObjects []*configured
+	router            *entity
+	counters          map[string]int64 // next number, by type name
+	readers           readers
+}
+
+// New starts an agent with the entities of the configuration, which the router
+// has already put into force, and subscribes it to its addresses.
+func New(o Options) (*Agent, error) {
+	a := &Agent{
+		core:        o.Core,
+		server:      o.Server,
+		logs:        o.Logs,
+		routerID:    o.RouterID,
+		version:     o.Version,
+		hostName:    o.HostName,
+		policyStats: o.Policy,
+		now:         o.Now,
+		kinds:       newKinds(),
+		queue:       make(chan *router.Request, maxQueued),
+		encoders:    make(chan struct{}, maxEncoders),
+		stop:        make(chan struct{}),
+		counters:    map[string]int64{},
+		readers:     readers{},
+	}
+	if a.now == nil {
+		a.now = time.Now
+	}
+	if a.policyStats == nil {
+		a.policyStats = func() PolicyStats { return PolicyStats{} }
+	}
+	if err := a.load(o.Config); err != nil {
+		return nil, err
+	}
+	a.logf(router.Info, "Activating management agent on $_management_internal")
+	a.cancel = []func(){
+		a.core.Subscribe("$_management_internal", true, a.enqueue),
+		a.core.Subscribe("$management", false, a.enqueue),
+		a.core.Subscribe("$management", true, a.enqueue),
+	}
+	a.done.Go(a.run)
+	return a, nil
+}
+
+// load fills the store: the log modules first, each of which exists whether or
+// not it is configured (MG 7.4), then the configuration in its order.
+func (a *Agent) load(c *config.Config) error {
+	modules := map[string]*config.Entity{}
+	for _, e := range c.Of("log") {
+		modules[e.Str("module")] = e
+	}
+	var sections []*config.Entity
+	for _, module := range logModules() {
+		e := modules[module]
+		if e == nil {
+			made, err := a.normalize(config.TypeByName("log"), map[string]any{"module": module})
+			if err != nil {
+				return fmt.Errorf("log module %s: %w", module, err)
+			}
+			e = made
+		}
+		sections = append(sections, e)
+	}
+	for _, e := range c.Entities {
+		if e.Type.Name != "log" {
+			sections = append(sections, e)
+		}
+	}
+	for _, section := range sections {
+		k := a.kindOf(section.Type.Name)
+		switch {
+		case stored(k.EntityType):
+			e, err := a.newEntity(k, section)
+			if err != nil {
+				return err
+			}
+			if k.Name == "router" {
+				e.identity = "router/" + a.routerID
+				e.name = e.identity
+				a.router = e
+			}
+			a.add(e)
+		case strings.HasPrefix(k.Name, "router.config.") && k.Name != "router.config.address":
+			a.addConfigured(k, section)
+		}
+	}
+	if a.router == nil {
+		return fmt.Errorf("the configuration has no router entity")
+	}
+	return nil
+}
+
+// Close ends the agent's subscriptions and waits for its goroutines. Requests
+// that wait are released.
+func (a *Agent) Close() {
+	for _, cancel := range a.cancel {
+		cancel()
+	}
+	close(a.stop)
+	a.done.Wait()
+	for {
+		select {
+		case r := <-a.queue:
+			r.Settle(amqp.StateReleased)
+		default:
+			return
+		}
+	}
+}
+
+// enqueue takes a request from the router. It is called on the router's
+// goroutines and never blocks.
+func (a *Agent) enqueue(r *router.Request) {
+	size := int64(len(r.Message))
+	if a.queued.Add(size) <= maxQueuedBytes {
+		select {
+		case a.queue <- r:
+			return
+		default:
+		}
+	}
+	a.queued.Add(-size)
+	r.Settle(amqp.StateReleased)
+}
+
+// run serves the queue until Close.
+func (a *Agent) run() {
+	// Runs while there are readers to forget.
+	expiry := time.NewTimer(0)
+	defer expiry.Stop()
+	waiting := true
+	for {
+		select {
+		case <-a.stop:
+			return
+		case r := <-a.queue:
+			a.queued.Add(-int64(len(r.Message)))
+			a.serve(r)
+			if !waiting {
+				expiry.Reset(readerGrace)
+				waiting = true
+			}
+		case <-expiry.C:
+			a.mu.Lock()
+			next := a.readers.expire(a.now())
+			a.mu.Unlock()
+			waiting = !next.IsZero()
+			if waiting {
+				expiry.Reset(next.Sub(a.now()))
+			}
+		}
+	}
+}
+
+// serve takes one message from the router: it is settled, and then, if it asks
+// for a reply, carried out (MG 2.2).
+func (a *Agent) serve(r *router.Request) {
+	req, err := decodeRequest(r.Message)
+	if err != nil {
+		r.Settle(settleRejected(err))
+		return
+	}
+	r.Settle(amqp.StateAccepted)
+	if req.ReplyTo == "" {
+		return
+	}
+	req.From = Asker{Connection: r.Connection}
+	resp := a.Handle(req)
+	if p, ok := resp.Body.(*page); ok && p.to-p.from > manyRows {
+		select {
+		case a.encoders <- struct{}{}:
+			a.done.Go(func() {
+				a.reply(&req, &resp)
+				<-a.encoders
+			})
+			return
+		default:
+		}
+	}
+	a.reply(&req, &resp)
+}
+
+func (a *Agent) reply(req *Request, resp *Response) {
+	a.core.Send(req.ReplyTo, resp.Append(nil, req))
+}

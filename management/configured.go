@@ -1,0 +1,124 @@
+package management
+
+import (
+	"fmt"
+	"strconv"
+
+	"qdrouter/config"
+)
+
+// A configured object is one of a core type that the configuration file names and
+// this release does not act on: it is shown, inactive, under an identity from the
+// core's counter like any other.
+type configured struct {
+	kind *kind
+	id   uint64
+	name string
+	*config.Entity
+}
+
+// configuredKind gives the kind of such a type. Its parts are missing, so nothing
+// can be created or deleted.
+func configuredKind(feature string) kind {
+	return kind{
+		coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: needs(feature), opDelete: needs(feature)},
+	}
+}
+
+// addConfigured lists an object of the configuration file. Without a name of its
+// own it is called <section>/<n>, counted from 0 (MG 5).
+func (a *Agent) addConfigured(k *kind, e *config.Entity) {
+	name := e.Str("name")
+	if name == "" {
+		name = fmt.Sprintf("%s/%d", k.ShortName(), a.counters[k.Name])
+		a.counters[k.Name]++
+	}
+	a.configuredObjects = append(a.configuredObjects, &configured{k, a.core.NextID(), name, e})
+}
+
+func configuredRows(k *kind) func(*Agent, Asker) table {
+	return func(a *Agent, _ Asker) table {
+		s := &snapshot[*configured]{}
+		for _, c := range a.configuredObjects {
+			if c.kind == k {
+				s.rows = append(s.rows, c)
+			}
+		}
+		s.columns = columns[*configured]{}
+		for _, column := range k.Columns {
+			s.columns[column.Name] = configuredColumn(a, column)
+		}
+		return s
+	}
+}
+
+// configuredColumn reads a column of a configured object: what is not one of its
+// settings shows an object at rest.
+func configuredColumn(a *Agent, column config.Column) func(**configured) any {
+	setting := column.Name
+	switch setting {
+	case "name":
+		return func(c **configured) any { return (*c).name }
+	case "identity":
+		return func(c **configured) any { return strconv.FormatUint((*c).id, 10) }
+	case "type":
+		return func(c **configured) any { return (*c).kind.LongName }
+	case "operStatus":
+		return func(**configured) any { return "inactive" }
+	case "bindingCount":
+		return func(c **configured) any { return a.bindings((*c).name) }
+	case "phase":
+		return func(c **configured) any { return int32((*c).phase()) }
+	case "alternatePhase":
+		return func(c **configured) any {
+			if !(*c).Has("alternateAddress") {
+				return nil
+			}
+			return int32((*c).Int("alternatePhase"))
+		}
+	case "bindingKey":
+		return func(c **configured) any {
+			if key := (*c).Str("bindingKey"); key != "" {
+				return key
+			}
+			return "#"
+		}
+	case "dir": // the older spellings are columns of their own
+		setting = "direction"
+	case "addr":
+		setting = "address"
+	case "externalAddr":
+		setting = "externalAddress"
+	}
+	switch column.Type {
+	case "int":
+		return func(c **configured) any { return int32((*c).Int(setting)) }
+	case "uint":
+		return func(c **configured) any { return uint32((*c).Int(setting)) }
+	case "ulong":
+		return func(c **configured) any { return uint64((*c).Int(setting)) }
+	case "boolean":
+		return func(c **configured) any { return (*c).Bool(setting) }
+	}
+	return func(c **configured) any { return orNull((*c).Str(setting)) }
+}
+
+// phase gives an auto link's or exchange's phase: an incoming auto link has 1
+// unless it is told otherwise (MG 7.7).
+func (c *configured) phase() int64 {
+	if !c.Has("phase") && c.Str("direction") == "in" && !c.Bool("fallback") {
+		return 1
+	}
+	return c.Int("phase")
+}
+
+// bindings counts the bindings of an exchange.
+func (a *Agent) bindings(exchange string) uint32 {
+	n := uint32(0)
+	for _, c := range a.configuredObjects {
+		if c.kind.Name == "router.config.binding" && c.Str("exchangeName") == exchange {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,137 @@
+package management
+
+import "qdrouter/config"
+
+// A kind says how the agent answers for the entities of one type.
+type kind struct {
+	*config.EntityType
+
+	// rows lists the entities. nil when the type has none of its own.
+	rows func(a *Agent, from Asker) table
+
+	// coreOps are the operations of a core type (MG 3); the others of the five
+	// answer 501. nil for stored types.
+	coreOps map[string]coreOp
+	// coreRows is the core's view where it is not that of rows: the router's.
+	coreRows func(a *Agent, from Asker) table
+	// live types change by themselves and can be long: they are listed only when
+	// asked for by name (MG 4.2).
+	live bool
+
+	// What changes to a stored entity do to the running router. nil does nothing.
+	// An error is the reply, and then nothing is changed.
+	onCreate func(a *Agent, e *entity) error
+	onUpdate func(a *Agent, e *entity) error
+	onDelete func(a *Agent, e *entity) error
+	// refresh adds the attributes of a stored entity that are not settings.
+	refresh func(a *Agent, e *entity, attrs map[string]any)
+
+	// custom are operations beyond READ, UPDATE and DELETE, by upper case name.
+	custom map[string]func(a *Agent, req *Request) (any, error)
+}
+
+// A coreOp runs an operation of a core type and gives the body of its reply.
+type coreOp func(a *Agent, k *kind, req *Request) (any, error)
+
+func (k *kind) core() bool { return k.coreOps != nil }
+
+// listed tells whether queries that do not name the type show its entities.
+func (k *kind) listed() bool { return k.rows != nil && !k.live }
+
+// kindOf gives the kind of a type by its short or long name, or nil.
+func (a *Agent) kindOf(typeName string) *kind {
+	t := config.TypeByName(typeName)
+	for _, k := range a.kinds {
+		if k.EntityType == t {
+			return k
+		}
+	}
+	return nil
+}
+
+// newKinds gives the kinds of all types, in schema order.
+func newKinds() []*kind {
+	settings := map[string]kind{
+		"management": {rows: managementRows, custom: nodeOperations()},
+		"router": {
+			refresh:  refreshRouter,
+			coreRows: routerRows,
+			coreOps:  map[string]coreOp{opQuery: coreQuery, opRead: forbidden, opCreate: forbidden, opDelete: forbidden},
+		},
+		"sslProfile":        {onCreate: createSSLProfile},
+		"authServicePlugin": {},
+		"listener":          {onCreate: createListener, onDelete: deleteListener},
+		"connector":         {onCreate: createConnector, onDelete: deleteConnector, refresh: refreshConnector},
+		"log":               {onUpdate: updateLog, refresh: refreshLog},
+		"logStats":          {rows: logStatsRows},
+		"policy":            {refresh: refreshPolicy},
+		"vhost":             {},
+		"vhostStats":        {rows: vhostStatsRows},
+		"allocator":         {rows: allocatorRows},
+		"router.node":       {rows: nodeRows},
+		"dummy":             {custom: map[string]func(*Agent, *Request) (any, error){"CALLME": callMe}},
+
+		"connection": {
+			rows: connectionRows, live: true,
+			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: readConnection, opUpdate: updateConnection, opDelete: forbidden},
+		},
+		"router.link": {
+			rows: linkRows, live: true,
+			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opUpdate: updateLink},
+		},
+		"router.address": {
+			rows: addressRows, live: true,
+			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: readAddress},
+		},
+		"router.config.address": {
+			rows:    addressConfigRows,
+			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createAddressConfig, opDelete: deleteAddressConfig},
+		},
+		"router.config.linkRoute": configuredKind("link routes"),
+		"router.config.autoLink":  configuredKind("auto links"),
+		"router.config.exchange":  configuredKind("exchanges"),
+		"router.config.binding":   configuredKind("exchanges"),
+		"router.connection.linkRoute": {
+			rows: noRows, live: true,
+			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: needs("link routes"), opDelete: needs("link routes")},
+		},
+		"console": {
+			coreOps: map[string]coreOp{opQuery: forbidden, opRead: forbidden, opCreate: forbidden, opUpdate: forbidden, opDelete: forbidden},
+		},
+	}
+	kinds := make([]*kind, 0, len(config.Types()))
+	for _, t := range config.Types() {
+		k := settings[t.Name]
+		k.EntityType = t
+		switch {
+		case stored(t):
+			k.rows = storedRows(&k)
+		case k.coreOps != nil && k.rows == nil && t.Name != "console":
+			k.rows = configuredRows(&k)
+		}
+		kinds = append(kinds, &k)
+	}
+	return kinds
+}
+
+// stored tells whether the agent's own store holds the entities of a type.
+func stored(t *config.EntityType) bool {
+	switch t.Name {
+	case "router", "sslProfile", "authServicePlugin", "listener", "connector", "log", "policy", "vhost", "dummy":
+		return true
+	}
+	return false
+}
+
+// forbidden refuses an operation of a core type for good (MG 9, point 4).
+func forbidden(*Agent, *kind, *Request) (any, error) { return nil, errForbidden }
+
+// needs refuses an operation that takes a part of the router which is not in this
+// release.
+func needs(feature string) coreOp {
+	return func(_ *Agent, k *kind, req *Request) (any, error) {
+		return nil, notSupported("%s of %s is not implemented: this release has no %s", req.text("operation"), k.LongName, feature)
+	}
+}
+
+func noRows(*Agent, Asker) table { return tables(nil) }

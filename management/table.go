@@ -1,0 +1,57 @@
+package management
+
+// A table is a snapshot of the entities of one or more types, in creation order.
+type table interface {
+	Len() int
+	// Value gives an attribute of row i, nil where the row lacks it.
+	Value(i int, attribute string) any
+}
+
+// columns says how the attributes of a T are read, by attribute name.
+type columns[T any] map[string]func(*T) any
+
+// A snapshot is a table of rows taken from the router at one moment.
+type snapshot[T any] struct {
+	rows    []T
+	columns columns[T]
+}
+
+func (s *snapshot[T]) Len() int { return len(s.rows) }
+
+func (s *snapshot[T]) Value(i int, attribute string) any {
+	if get := s.columns[attribute]; get != nil {
+		return get(&s.rows[i])
+	}
+	return nil
+}
+
+// tables is several tables one after the other.
+type tables []table
+
+func (ts tables) Len() int {
+	n := 0
+	for _, t := range ts {
+		n += t.Len()
+	}
+	return n
+}
+
+func (ts tables) Value(i int, attribute string) any {
+	for _, t := range ts {
+		if i < t.Len() {
+			return t.Value(i, attribute)
+		}
+		i -= t.Len()
+	}
+	return nil
+}
+
+// find gives the row whose attribute has that text.
+func find(t table, attribute, text string) (row int, ok bool) {
+	for i := range t.Len() {
+		if t.Value(i, attribute) == text {
+			return i, true
+		}
+	}
+	return 0, false
+}
