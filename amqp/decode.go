@@ -613,6 +613,25 @@ func rawSymbol(v Raw) (Symbol, bool) {
 // rawBinary returns octets that share memory with v and are not nil.
 func rawBinary(v Raw) ([]byte, bool) { return rawText(v, codeBin8, codeBin32) }
 
+// rawUint, unlike the generic way below, costs no allocation, and so do rawBool
+// and rawUbyte: Transfer, Disposition and Flow depend on it.
+func rawUint(v Raw) (uint32, bool) {
+	u, n := uintAt(v, 0)
+	return uint32(u), n > 0 && u != noUint
+}
+
+func rawBool(v Raw) (bool, bool) {
+	b, _ := boolAt(v, 0)
+	return b.V, b.Set
+}
+
+func rawUbyte(v Raw) (uint8, bool) {
+	if v[0] != codeUbyte {
+		return 0, false
+	}
+	return v[1], true
+}
+
 // rawScalar returns the value if it has the Go type T.
 func rawScalar[T any](v Raw) (T, bool) {
 	var zero T
@@ -624,10 +643,7 @@ func rawScalar[T any](v Raw) (T, bool) {
 	return t, ok
 }
 
-func rawBool(v Raw) (bool, bool)           { return rawScalar[bool](v) }
-func rawUbyte(v Raw) (uint8, bool)         { return rawScalar[uint8](v) }
 func rawUshort(v Raw) (uint16, bool)       { return rawScalar[uint16](v) }
-func rawUint(v Raw) (uint32, bool)         { return rawScalar[uint32](v) }
 func rawUlong(v Raw) (uint64, bool)        { return rawScalar[uint64](v) }
 func rawTimestamp(v Raw) (Timestamp, bool) { return rawScalar[Timestamp](v) }
 

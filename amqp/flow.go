@@ -1,5 +1,7 @@
 package amqp
 
+import "slices"
+
 // Flow updates the windows of a session and, with a handle, the credit of a link
 // (AMQP 1.0 part 2 §2.7.4). Windows count transfer frames, credit counts
 // deliveries.
@@ -19,6 +21,17 @@ type Flow struct {
 
 // Append appends f as a described list.
 func (f *Flow) Append(b []byte) []byte {
+	if len(f.Properties) > 0 {
+		return f.appendLong(b)
+	}
+	start := len(b)
+	b = slices.Grow(b, flowFixed)
+	n := f.put(b[start:cap(b)])
+	return b[:start+n]
+}
+
+// appendLong is Append for a flow with properties.
+func (f *Flow) appendLong(b []byte) []byte {
 	c := beginComposite(b, CodeFlow)
 	c.uint(f.NextIncomingID)
 	c.mandatoryUint(f.IncomingWindow)
@@ -34,8 +47,97 @@ func (f *Flow) Append(b []byte) []byte {
 	return c.done()
 }
 
-// Decode sets f to the flow at the start of body and returns its length.
+// flowFixed is the most that a flow without properties takes.
+const flowFixed = 3 + 3 + // descriptor, list
+	8*5 + // the uints
+	2 // drain, echo
+
+// put writes f, which has no properties, to p, which has room for flowFixed
+// octets.
+func (f *Flow) put(p []byte) int {
+	_ = p[flowFixed-1]
+	p[0], p[1], p[2], p[3] = codeDescribed, codeSmallUlong, CodeFlow, codeList8
+	i := putOptUint(p, 6, f.NextIncomingID)
+	i = putUint(p, i, f.IncomingWindow)
+	i = putUint(p, i, f.NextOutgoingID)
+	i = putUint(p, i, f.OutgoingWindow)
+	count, end := 4, i
+	for n, v := range [...]Opt[uint32]{f.Handle, f.DeliveryCount, f.LinkCredit, f.Available} {
+		i = putOptUint(p, i, v)
+		if v.Set {
+			count, end = 5+n, i
+		}
+	}
+	for n, flag := range [...]bool{f.Drain, f.Echo} {
+		p[i] = codeNull
+		if flag {
+			p[i] = codeTrue
+			count, end = 9+n, i+1
+		}
+		i++
+	}
+	p[4], p[5] = byte(end-5), byte(count)
+	return end
+}
+
+// Decode sets f to the flow at the start of body and returns its length. It does
+// not allocate unless it fails.
 func (f *Flow) Decode(body []byte) (n int, err error) {
+	if n := f.decodeHot(body); n > 0 {
+		return n, nil
+	}
+	return f.decodeAny(body)
+}
+
+// decodeHot decodes a flow that is encoded as usual; 0 is any other.
+func (f *Flow) decodeHot(body []byte) int {
+	p, count, n := hotList(body, CodeFlow)
+	if count < 4 || count > 10 {
+		return 0
+	}
+	var v [8]uint64
+	i := 0
+	for field := range v {
+		v[field] = noUint
+		if field >= count {
+			continue
+		}
+		if v[field], i = uintAt(p, i); i < 0 {
+			return 0
+		}
+	}
+	if v[1] == noUint || v[2] == noUint || v[3] == noUint {
+		return 0
+	}
+	*f = Flow{
+		NextIncomingID: optUint(v[0]),
+		IncomingWindow: uint32(v[1]),
+		NextOutgoingID: uint32(v[2]),
+		OutgoingWindow: uint32(v[3]),
+		Handle:         optUint(v[4]),
+		DeliveryCount:  optUint(v[5]),
+		LinkCredit:     optUint(v[6]),
+		Available:      optUint(v[7]),
+	}
+	var flag Opt[bool]
+	if count > 8 {
+		if flag, i = boolAt(p, i); i < 0 {
+			return 0
+		}
+		f.Drain = flag.V
+	}
+	if count > 9 {
+		flag, i = boolAt(p, i)
+		f.Echo = flag.V
+	}
+	if i != len(p) {
+		return 0
+	}
+	return n
+}
+
+// decodeAny decodes a flow in any encoding.
+func (f *Flow) decodeAny(body []byte) (n int, err error) {
 	r, n, err := readComposite(body, CodeFlow, "flow", 11)
 	if err != nil {
 		return 0, err

@@ -1,6 +1,9 @@
 package amqp
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // ProtocolHeader is what each end sends first (AMQP 1.0 part 2 §2.2): "AMQP", a
 // protocol id, and the version 1.0.0.
@@ -74,6 +77,7 @@ func AppendFrame(b []byte, typ uint8, channel uint16, p Performative) []byte {
 
 // AppendTransferFrame appends a frame with a transfer and its payload.
 func AppendTransferFrame(b []byte, channel uint16, t *Transfer, payload []byte) []byte {
+	b = slices.Grow(b, FrameHeaderSize+t.MaxSize()+len(payload))
 	return append(AppendTransferFrameHeader(b, channel, t, len(payload)), payload...)
 }
 
@@ -81,26 +85,37 @@ func AppendTransferFrame(b []byte, channel uint16, t *Transfer, payload []byte) 
 // before its payload of so many octets, for a caller who sends these himself.
 func AppendTransferFrameHeader(b []byte, channel uint16, t *Transfer, payload int) []byte {
 	start := len(b)
-	b = append(b, 0, 0, 0, 0, 2, FrameAMQP, byte(channel>>8), byte(channel))
-	b = t.Append(b)
-	binary.BigEndian.PutUint32(b[start:], checkedLen(len(b)-start+payload))
+	if !t.short() {
+		b = t.appendLong(append(b, frameRoom...))
+	} else {
+		b = slices.Grow(b, FrameHeaderSize+t.MaxSize())
+		n := t.put(b[start+FrameHeaderSize : cap(b)])
+		b = b[:start+FrameHeaderSize+n]
+	}
+	putFrameHeader(b[start:], channel, len(b)-start+payload)
 	return b
 }
 
 // AppendDispositionFrame appends a frame with a disposition.
 func AppendDispositionFrame(b []byte, channel uint16, d *Disposition) []byte {
 	start := len(b)
-	b = append(b, 0, 0, 0, 0, 2, FrameAMQP, byte(channel>>8), byte(channel))
-	b = d.Append(b)
-	binary.BigEndian.PutUint32(b[start:], checkedLen(len(b)-start))
+	b = d.Append(append(b, frameRoom...))
+	putFrameHeader(b[start:], channel, len(b)-start)
 	return b
 }
 
 // AppendFlowFrame appends a frame with a flow.
 func AppendFlowFrame(b []byte, channel uint16, f *Flow) []byte {
 	start := len(b)
-	b = append(b, 0, 0, 0, 0, 2, FrameAMQP, byte(channel>>8), byte(channel))
-	b = f.Append(b)
-	binary.BigEndian.PutUint32(b[start:], checkedLen(len(b)-start))
+	b = f.Append(append(b, frameRoom...))
+	putFrameHeader(b[start:], channel, len(b)-start)
 	return b
+}
+
+// frameRoom keeps the place of a frame header.
+const frameRoom = "\x00\x00\x00\x00\x00\x00\x00\x00"
+
+// putFrameHeader writes the header of an AMQP frame of so many octets.
+func putFrameHeader(p []byte, channel uint16, size int) {
+	binary.BigEndian.PutUint64(p, uint64(checkedLen(size))<<32|2<<24|uint64(channel))
 }

@@ -398,15 +398,17 @@ func (l *Link) sendFrame(d *OutDelivery, first, last, aborted bool, p1, p2, p3 [
 		t.DeliveryTag = tag[:]
 		t.MessageFormat = Some(d.Format)
 		t.Settled = Some(d.Settled)
-		t.State = d.State
+		if len(d.State) < int(min(c.maxOut, 1<<30))/2 { // a larger one leaves no room for the message
+			t.State = d.State
+		}
 	}
 	start := len(c.Out)
 	total := len(p1) + len(p2) + len(p3)
-	b := AppendFrame(c.Out, 0, s.channel, &t)
+	b := AppendTransferFrameHeader(c.Out, s.channel, &t, 0)
 	room := max(int(min(uint64(c.maxOut), 1<<30))-(len(b)-start), 0)
 	if total <= room && last {
 		t.More = false
-		b = AppendFrame(b[:start], 0, s.channel, &t)
+		b = AppendTransferFrameHeader(b[:start], s.channel, &t, 0)
 	}
 	for _, p := range [...][]byte{p1, p2, p3} {
 		n := min(len(p), room)
