@@ -193,8 +193,13 @@ func skipItems(body []byte, count int, isMap bool, depth int) (failure int) {
 		return skipBad
 	}
 	for range count {
-		n := skip(body, depth)
-		if n < 0 {
+		var n int
+		if len(body) >= 2 && layouts[body[0]] == layoutVar8 { // most keys and many values; saves a call
+			n = 2 + int(body[1])
+			if n > len(body) {
+				return skipBad
+			}
+		} else if n = skip(body, depth); n < 0 {
 			return min(n, skipBad)
 		}
 		body = body[n:]

@@ -62,22 +62,38 @@ func (f *Flow) put(p []byte) int {
 	i = putUint(p, i, f.NextOutgoingID)
 	i = putUint(p, i, f.OutgoingWindow)
 	count, end := 4, i
-	for n, v := range [...]Opt[uint32]{f.Handle, f.DeliveryCount, f.LinkCredit, f.Available} {
-		i = putOptUint(p, i, v)
-		if v.Set {
-			count, end = 5+n, i
-		}
-	}
-	for n, flag := range [...]bool{f.Drain, f.Echo} {
-		p[i] = codeNull
-		if flag {
-			p[i] = codeTrue
-			count, end = 9+n, i+1
-		}
-		i++
+	if f.Handle.Set || f.DeliveryCount.Set || f.LinkCredit.Set || f.Available.Set || f.Drain || f.Echo {
+		count, end = f.putLink(p, i)
 	}
 	p[4], p[5] = byte(end-5), byte(count)
 	return end
+}
+
+// putLink writes the fields from handle on to p[i:] and returns how many fields
+// there are up to the last that is not null, and where it ends.
+func (f *Flow) putLink(p []byte, i int) (count, end int) {
+	if i = putOptUint(p, i, f.Handle); f.Handle.Set {
+		count, end = 5, i
+	}
+	if i = putOptUint(p, i, f.DeliveryCount); f.DeliveryCount.Set {
+		count, end = 6, i
+	}
+	if i = putOptUint(p, i, f.LinkCredit); f.LinkCredit.Set {
+		count, end = 7, i
+	}
+	if i = putOptUint(p, i, f.Available); f.Available.Set {
+		count, end = 8, i
+	}
+	p[i], p[i+1] = codeNull, codeNull
+	if f.Drain {
+		p[i] = codeTrue
+		count, end = 9, i+1
+	}
+	if f.Echo {
+		p[i+1] = codeTrue
+		count, end = 10, i+2
+	}
+	return count, end
 }
 
 // Decode sets f to the flow at the start of body and returns its length. It does

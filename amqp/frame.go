@@ -77,21 +77,23 @@ func AppendFrame(b []byte, typ uint8, channel uint16, p Performative) []byte {
 
 // AppendTransferFrame appends a frame with a transfer and its payload.
 func AppendTransferFrame(b []byte, channel uint16, t *Transfer, payload []byte) []byte {
+	if !t.short() {
+		return append(AppendTransferFrameHeader(b, channel, t, len(payload)), payload...)
+	}
+	start := len(b)
 	b = slices.Grow(b, FrameHeaderSize+t.MaxSize()+len(payload))
-	return append(AppendTransferFrameHeader(b, channel, t, len(payload)), payload...)
+	p := b[start:cap(b)]
+	n := FrameHeaderSize + t.put(p[FrameHeaderSize:])
+	n += copy(p[n:], payload)
+	putFrameHeader(p, channel, n)
+	return b[:start+n]
 }
 
 // AppendTransferFrameHeader appends the part of a frame with a transfer that is
 // before its payload of so many octets, for a caller who sends these himself.
 func AppendTransferFrameHeader(b []byte, channel uint16, t *Transfer, payload int) []byte {
 	start := len(b)
-	if !t.short() {
-		b = t.appendLong(append(b, frameRoom...))
-	} else {
-		b = slices.Grow(b, FrameHeaderSize+t.MaxSize())
-		n := t.put(b[start+FrameHeaderSize : cap(b)])
-		b = b[:start+FrameHeaderSize+n]
-	}
+	b = t.Append(append(b, frameRoom...))
 	putFrameHeader(b[start:], channel, len(b)-start+payload)
 	return b
 }

@@ -261,16 +261,18 @@ func (m *Message) decodeBody(b []byte) {
 			m.BodyKind, m.Body = BodyValue, v
 		case CodeData:
 			data = append(data, v.([]byte))
-			m.BodyKind, m.Body = BodyData, data
 		case CodeSequence:
 			lists = append(lists, v.(List))
-			m.BodyKind, m.Body = BodySequence, lists
 		}
 	}
-	if len(data) == 1 {
-		m.Body = data[0]
-	}
-	if len(lists) == 1 {
-		m.Body = lists[0]
+	switch {
+	case len(data) == 1:
+		m.BodyKind, m.Body = BodyData, data[0]
+	case len(data) > 1:
+		m.BodyKind, m.Body = BodyData, data
+	case len(lists) == 1:
+		m.BodyKind, m.Body = BodySequence, lists[0]
+	case len(lists) > 1:
+		m.BodyKind, m.Body = BodySequence, lists
 	}
 }

@@ -1,6 +1,9 @@
 package amqp
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Transfer moves a message, or a part of one, over a link (AMQP 1.0 part 2
 // §2.7.5). The payload is not part of it.
@@ -78,7 +81,12 @@ func (t *Transfer) put(p []byte) int {
 	}
 	if t.DeliveryTag != nil {
 		p[i], p[i+1] = codeBin8, byte(len(t.DeliveryTag))
-		i += 2 + copy(p[i+2:], t.DeliveryTag)
+		if len(t.DeliveryTag) == 8 { // the router's own (RT F86); a third of the time was this copy
+			binary.NativeEndian.PutUint64(p[i+2:], binary.NativeEndian.Uint64(t.DeliveryTag))
+			i += 10
+		} else {
+			i += 2 + copy(p[i+2:], t.DeliveryTag)
+		}
 		count, end = 3, i
 	} else {
 		p[i] = codeNull
