@@ -222,20 +222,19 @@ def request_response(url, address):
 
 
 def credit(url, address):
-    """What a sender sees as consumers come and go (RT E44-E47)."""
+    """What a sender sees as consumers come and go (RT E44-E47).
+
+    The blocking API has no call that answers a drain, so this ends where the
+    router asks for one.
+    """
     result = {}
-
-    def sync(connection):
-        # An anonymous sender has credit at once (E32): once it is here, the
-        # router knows all that went before on this connection, and its answers
-        # are here as well.
-        probe = connection.create_sender(None)
-        connection.wait(lambda: probe.link.credit)
-        probe.close()
-
     with connect(url) as sending, connect(url) as receiving:
         sender = sending.create_sender(address)
-        sync(sending)
+        # An anonymous sender has credit at once (E32). It is attached after
+        # the other one, on the same connection: once its credit is here, the
+        # other's would be here as well.
+        probe = sending.create_sender(None)
+        sending.wait(lambda: probe.link.credit)
         result["without_consumer"] = sender.link.credit
 
         receiver = receiving.create_receiver(address, credit=10)
@@ -247,14 +246,7 @@ def credit(url, address):
         delivery = sender.send(Message(body="nobody home"), error_states=[])
         result["outcome_without_consumer"] = report.outcome(delivery.remote_state)
         sending.wait(lambda: sender.link.drain_mode)
-        sync(sending)  # wait() may end half-way through a read, and Proton loses a drained() called then
-        result["drained"] = sender.link.drained()
-        result["credit_after_drain"] = sender.link.credit
-        sync(sending)
-
-        receiving.create_receiver(address, credit=10)
-        sending.wait(lambda: sender.link.credit)
-        result["with_consumer_again"] = sender.link.credit
+        result["drain_wanted_of"] = sender.link.credit
     return result
 
 
