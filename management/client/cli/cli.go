@@ -1,0 +1,146 @@
+// Package cli gives a cobra command the manners of the command lines of the old
+// tools, qdstat and qdmanage, which scripts count on (MG 11.1, 11.5, 12):
+//
+//   - long options may be shortened to any prefix that only one option has;
+//   - options and arguments may come in any order, and where arguments are
+//     allowed an unknown option is one of them;
+//   - a mistake in the usage prints the usage and the mistake on stderr, in the
+//     old words, and exits with status 2;
+//   - any other error is one line "Class: text" on stdout and status 1;
+//   - an interrupt prints an empty line and exits with status 1.
+//
+// [Command.Main] does it in two steps: expand rewrites the command line into
+// exact options followed by "--" and the arguments, and cobra parses that.
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"qdrouter/management/client"
+)
+
+// A Group is a set of options that the help text shows together.
+type Group struct {
+	Title     string // empty: among the general options
+	Intro     string
+	Exclusive bool           // at most one of them may be given
+	Flags     *pflag.FlagSet // in the order of the help text
+}
+
+// NewFlags returns an empty set that keeps the order in which flags are added.
+// The usage of a flag names its value in back quotes.
+func NewFlags() *pflag.FlagSet {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.SortFlags = false
+	return flags
+}
+
+// Streams are what a command reads and writes.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// A Command is one of the tools.
+type Command struct {
+	Name      string // as it stands in usage and errors
+	Intro     string // what the help text says after the usage
+	Version   string
+	Groups    []Group // the options, but for --help and --version
+	Arguments bool    // whether there may be arguments
+
+	// Run does the work. A UsageError counts as a mistake in the command line.
+	Run func(ctx context.Context, args []string, s Streams) error
+}
+
+// A UsageError is a mistake in the command line.
+type UsageError string
+
+func (e UsageError) Error() string { return string(e) }
+
+// Exit statuses (MG 11.5).
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+// Main runs the command with the arguments after the program's name and returns
+// the exit status.
+func (c *Command) Main(args []string, s Streams) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	out := bufio.NewWriter(s.Out)
+	defer out.Flush()
+	s.Out = out
+
+	general := NewFlags()
+	general.BoolP("help", "h", false, "show this help message and exit")
+	general.Bool("version", false, "show the version of this program and exit")
+	layout := layout{name: c.Name, intro: c.Intro, groups: append([]Group{{Flags: general}}, c.Groups...)}
+
+	cmd := &cobra.Command{
+		Use:           c.Name,
+		Version:       c.Version,
+		Args:          cobra.ArbitraryArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.Run(cmd.Context(), args, s)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	for _, g := range layout.groups {
+		cmd.Flags().AddFlagSet(g.Flags)
+	}
+	cmd.SetOut(out)
+	cmd.SetErr(s.Err)
+	cmd.SetVersionTemplate("{{.Version}}\n")
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { io.WriteString(out, layout.help()) })
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+
+	exact, err := expand(layout.groups, c.Arguments, args)
+	if err == nil {
+		cmd.SetArgs(exact)
+		err = cmd.ExecuteContext(ctx)
+	}
+
+	var usage UsageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		fmt.Fprintf(s.Err, "%s%s: error: %s\n", layout.usage(), c.Name, usage)
+		return exitUsage
+	case ctx.Err() != nil:
+		fmt.Fprintln(out)
+	default:
+		fmt.Fprintf(out, "%s: %s\n", client.Class(err), err)
+	}
+	return exitError
+}
+
+// OS returns the streams of the process.
+func OS() Streams { return Streams{os.Stdin, os.Stdout, os.Stderr} }
+
+// Version is the text for --version: what the linker stamped, else what the Go
+// module system knows, else "dev".
+func Version(stamped string) string {
+	if stamped != "" {
+		return stamped
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "dev"
+}

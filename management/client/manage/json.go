@@ -1,0 +1,194 @@
+package manage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"qdrouter/management/client"
+)
+
+// oneLine as indentation puts everything on one line.
+const oneLine = -1
+
+// appendJSON appends v in the layout of MG 12.2: entries in their order, ASCII
+// only, and with an indentation of 0 or more one entry to a line.
+func appendJSON(b []byte, v any, indent int) []byte {
+	return appendNested(b, v, indent, 1)
+}
+
+func appendNested(b []byte, v any, indent, depth int) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(b, "null"...)
+	case bool:
+		return strconv.AppendBool(b, v)
+	case int64:
+		return strconv.AppendInt(b, v, 10)
+	case uint64:
+		return strconv.AppendUint(b, v, 10)
+	case float64:
+		return append(b, floatText(v)...)
+	case string:
+		return appendString(b, v)
+	case []any:
+		return appendItems(b, "[]", len(v), indent, depth, func(b []byte, i int) []byte {
+			return appendNested(b, v[i], indent, depth+1)
+		})
+	case client.Map:
+		return appendItems(b, "{}", len(v), indent, depth, func(b []byte, i int) []byte {
+			b = appendString(b, v[i].Key)
+			return appendNested(append(b, ": "...), v[i].Value, indent, depth+1)
+		})
+	}
+	panic(fmt.Sprintf("manage: no JSON for %T", v))
+}
+
+func appendItems(b []byte, brackets string, n, indent, depth int, item func([]byte, int) []byte) []byte {
+	if n == 0 {
+		return append(b, brackets...)
+	}
+	line := func(b []byte, depth int) []byte {
+		if indent == oneLine {
+			return b
+		}
+		return append(b, "\n"+strings.Repeat(" ", max(indent, 0)*depth)...)
+	}
+	b = append(b, brackets[0])
+	for i := range n {
+		if i > 0 {
+			b = append(b, ',')
+			if indent == oneLine {
+				b = append(b, ' ')
+			}
+		}
+		b = item(line(b, depth), i)
+	}
+	return append(line(b, depth-1), brackets[1])
+}
+
+// floatText writes a float so that it is recognisable as one.
+func floatText(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "NaN"
+	case math.IsInf(v, 0):
+		return strings.Replace(strconv.FormatFloat(v, 'f', -1, 64), "+Inf", "Infinity", 1)[:len("Infinity")]
+	}
+	format := byte('f')
+	if abs := math.Abs(v); abs != 0 && (abs < 1e-4 || abs >= 1e16) {
+		format = 'e'
+	}
+	text := strconv.FormatFloat(v, format, -1, 64)
+	if format == 'f' && !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text
+}
+
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r == '\n':
+			b = append(b, `\n`...)
+		case r == '\r':
+			b = append(b, `\r`...)
+		case r == '\t':
+			b = append(b, `\t`...)
+		case r == '\b':
+			b = append(b, `\b`...)
+		case r == '\f':
+			b = append(b, `\f`...)
+		case r >= ' ' && r < utf8.RuneSelf:
+			b = append(b, byte(r))
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			b = fmt.Appendf(b, `\u%04x\u%04x`, high, low)
+		default:
+			b = fmt.Appendf(b, `\u%04x`, r)
+		}
+	}
+	return append(b, '"')
+}
+
+// parseJSON reads one JSON value and nothing after it. Maps keep the order of
+// their entries; of entries with the same key the last one counts.
+func parseJSON(text []byte) (any, error) {
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.UseNumber()
+	v, err := parseValue(d)
+	if err == nil {
+		if _, err = d.Token(); err == io.EOF {
+			return v, nil
+		} else if err == nil {
+			err = errors.New("more than one value")
+		}
+	}
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = errors.New("the text ends too early")
+	}
+	return nil, err
+}
+
+func parseValue(d *json.Decoder) (any, error) {
+	token, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch token := token.(type) {
+	case json.Number:
+		return parseNumber(token.String())
+	case json.Delim:
+		if token == '[' {
+			list := []any{}
+			for d.More() {
+				item, err := parseValue(d)
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, item)
+			}
+			_, err := d.Token()
+			return list, err
+		}
+		m := client.Map{}
+		for d.More() {
+			key, err := d.Token()
+			if err != nil {
+				return nil, err
+			}
+			value, err := parseValue(d)
+			if err != nil {
+				return nil, err
+			}
+			m = m.With(key.(string), value)
+		}
+		_, err := d.Token()
+		return m, err
+	}
+	return token, nil // nil, bool or string
+}
+
+func parseNumber(text string) (any, error) {
+	if strings.ContainsAny(text, ".eE") {
+		return strconv.ParseFloat(text, 64)
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err == nil {
+		return n, nil
+	}
+	if big, ok := new(big.Int).SetString(text, 10); ok && big.IsUint64() {
+		return big.Uint64(), nil
+	}
+	return nil, fmt.Errorf("number %s is out of range", text)
+}
