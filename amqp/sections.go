@@ -52,8 +52,8 @@ type Sections struct {
 	BodyRange             Range // all sections of the body; needs DepthAll
 	Footer                Range // needs DepthAll
 
-	// Body is where the body begins: the length of the message if it has none,
-	// -1 if the walk ended before the next section was known to be the body.
+	// Body is where the body begins, or in a message without one the footer or
+	// the end. It is -1 if the walk ended before it was known.
 	Body int
 
 	// End is where the walk ended: the first octet behind the last section in
@@ -111,6 +111,9 @@ func WalkMessage(b []byte, depth Depth, complete bool) (s Sections, err error) {
 		prev = code
 		pos += n
 		if code == last {
+			if code == CodeFooter && pos < len(b) {
+				return Sections{Body: -1}, invalidMessage()
+			}
 			s.End = pos
 			return s, nil
 		}
@@ -176,6 +179,9 @@ func (s *Sections) set(code uint64, r Range) {
 		s.ApplicationProperties = r
 	case CodeFooter:
 		s.Footer = r
+		if s.Body < 0 {
+			s.Body = r.Start
+		}
 	default:
 		if !s.BodyRange.Present() {
 			s.BodyRange.Start = r.Start

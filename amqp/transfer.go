@@ -57,8 +57,8 @@ const transferFixed = 3 + 9 + // descriptor, list
 	2 + // rcv-settle-mode
 	6 // settled, more, state if absent, resume, aborted, batchable
 
-// MaxSize returns a bound, at most 17 octets too high, on the length of what
-// Append appends: what is to be left for it in a frame.
+// MaxSize returns a bound on the length of what Append appends: what is to be
+// left for it in a frame.
 func (t *Transfer) MaxSize() int {
 	return transferFixed + len(t.DeliveryTag) + len(t.State)
 }
