@@ -282,18 +282,18 @@ func (m *Module) log(l Level, force bool, format string, args []any) {
 // event writes an event; the source is skip calls above the caller.
 func (m *Module) event(skip int, l Level, text string) {
 	m.write(zapcore.Entry{
-		Level:      l.zap(),
-		Time:       time.Now(),
-		LoggerName: m.name,
-		Message:    text,
-		Caller:     zapcore.NewEntryCaller(runtime.Caller(skip + 1)),
+		Level:   l.zap(),
+		Time:    time.Now(),
+		Message: text,
+		Caller:  zapcore.NewEntryCaller(runtime.Caller(skip + 1)),
 	}, nil)
 }
 
 // write puts an event into the ring and the module's output.
 func (m *Module) write(e zapcore.Entry, fields []zapcore.Field) {
+	e.LoggerName = m.name
 	e.Message = cut(e.Message+fieldText(fields), maxText)
-	m.r.ring.add(m.name, e)
+	m.r.ring.add(e)
 	m.r.mu.RLock()
 	defer m.r.mu.RUnlock()
 	line := m.r.format.append(make([]byte, 0, 256), e, m.timestamp && !m.sink.syslog, m.source)

@@ -26,8 +26,8 @@ type ring struct {
 	next    int
 }
 
-func (r *ring) add(module string, e zapcore.Entry) {
-	entry := Entry{Module: module, Level: fromZap(e.Level), Text: e.Message, Time: e.Time.Unix()}
+func (r *ring) add(e zapcore.Entry) {
+	entry := Entry{Module: e.LoggerName, Level: fromZap(e.Level), Text: e.Message, Time: e.Time.Unix()}
 	if e.Caller.Defined {
 		entry.File, entry.Line = shortPath(e.Caller.File), e.Caller.Line
 	}

@@ -46,7 +46,7 @@ var systemOpener = opener{
 	file: func(path string) (io.WriteCloser, error) {
 		return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	},
-	syslog: func() (syslogWriter, error) { 
+	syslog: func() (syslogWriter, error) {
 		return syslog.New(syslog.LOG_DAEMON|syslog.LOG_INFO, filepath.Base(os.Args[0]))
 	},
 }
