@@ -79,8 +79,10 @@ func (n *names) check(e *Entity) []error {
 // describe names an entity in a text, with its place in a file.
 func describe(e *Entity) string {
 	text := e.Type.ShortName()
-	if name := unique(e); name != "" {
-		text += " '" + name + "'"
+	if e.Has("name") {
+		text += " '" + e.Str("name") + "'"
+	} else if name := unique(e); name != "" {
+		text = name
 	}
 	if e.Line > 0 {
 		text += fmt.Sprintf(" of line %d", e.Line)
