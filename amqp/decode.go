@@ -176,7 +176,7 @@ func skipBody(code byte, b []byte, depth int) int {
 	body := b[2*head : end]
 	var failure int
 	if layout == layoutArray8 || layout == layoutArray32 {
-		failure = skipElements(body, count, 1+end, depth-1)
+		failure = skipElements(body, count, depth-1)
 	} else {
 		failure = skipItems(body, count, code == codeMap8 || code == codeMap32, depth-1)
 	}
@@ -210,9 +210,13 @@ func skipItems(body []byte, count int, isMap bool, depth int) (failure int) {
 	return 0
 }
 
-// skipElements checks the elements of an array of so many octets, constructor
-// included: body is the constructor of the elements and the elements.
-func skipElements(body []byte, count, size, depth int) (failure int) {
+// maxEmptyElements is how many elements an array may have whose elements take no
+// octets, so that nothing else bounds their count.
+const maxEmptyElements = 16
+
+// skipElements checks the elements of an array: body is the constructor of the
+// elements and so many elements.
+func skipElements(body []byte, count, depth int) (failure int) {
 	if len(body) > 0 && body[0] == codeDescribed {
 		// A constructor may be described more than once by the grammar of part
 		// 1 §1.2; Array has no room for that and nobody sends it.
@@ -231,7 +235,7 @@ func skipElements(body []byte, count, size, depth int) (failure int) {
 	case layout == layoutUnknown:
 		return skipBad
 	case layout == 1:
-		if len(body) > 0 || count > 4*size {
+		if len(body) > 0 || count > maxEmptyElements {
 			return skipBad
 		}
 		return 0

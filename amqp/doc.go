@@ -32,10 +32,9 @@
 //
 // No length or count from the peer sizes an allocation before it is compared
 // with the octets at hand (CFG R40). Values nested deeper than MaxDepth are
-// refused. Array elements without octets of their own (null, true, list0, ...)
-// are refused beyond four for each octet of the array's encoding, because their
-// count is otherwise bounded by nothing. Decoding allocates at most a constant
-// multiple of the length of the input.
+// refused. An array whose elements take no octets (null, true, list0, ...) may
+// have 16 of them, because their count is otherwise bounded by nothing. Decoding
+// allocates at most a constant multiple of the length of the input.
 //
 // # Leniency
 //

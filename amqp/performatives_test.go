@@ -368,6 +368,29 @@ func TestPerformativeCode(t *testing.T) {
 	}
 }
 
+// TestDescriptorNames: the names of all composites and sections (AMQP 1.0 part 2
+// §2.7, §2.8, part 3 §3.2, §3.4, §3.5, part 4 §4.5, part 5 §5.3.3).
+func TestDescriptorNames(t *testing.T) {
+	for name, want := range map[string]uint64{
+		"amqp:open:list": 0x10, "amqp:begin:list": 0x11, "amqp:attach:list": 0x12, "amqp:flow:list": 0x13, "amqp:transfer:list": 0x14,
+		"amqp:disposition:list": 0x15, "amqp:detach:list": 0x16, "amqp:end:list": 0x17, "amqp:close:list": 0x18, "amqp:error:list": 0x1d,
+		"amqp:received:list": 0x23, "amqp:accepted:list": 0x24, "amqp:rejected:list": 0x25, "amqp:released:list": 0x26, "amqp:modified:list": 0x27,
+		"amqp:source:list": 0x28, "amqp:target:list": 0x29, "amqp:delete-on-close:list": 0x2b, "amqp:delete-on-no-links:list": 0x2c,
+		"amqp:delete-on-no-messages:list": 0x2d, "amqp:delete-on-no-links-or-messages:list": 0x2e,
+		"amqp:coordinator:list": 0x30, "amqp:declare:list": 0x31, "amqp:discharge:list": 0x32, "amqp:declared:list": 0x33, "amqp:transactional-state:list": 0x34,
+		"amqp:sasl-mechanisms:list": 0x40, "amqp:sasl-init:list": 0x41, "amqp:sasl-challenge:list": 0x42, "amqp:sasl-response:list": 0x43, "amqp:sasl-outcome:list": 0x44,
+		"amqp:header:list": 0x70, "amqp:delivery-annotations:map": 0x71, "amqp:message-annotations:map": 0x72, "amqp:properties:list": 0x73,
+		"amqp:application-properties:map": 0x74, "amqp:data:binary": 0x75, "amqp:amqp-sequence:list": 0x76, "amqp:amqp-value:*": 0x77, "amqp:footer:map": 0x78,
+	} {
+		if got := symbolCode([]byte(name)); got != want {
+			t.Errorf("%s = %#x, want %#x", name, got, want)
+		}
+	}
+	if got := symbolCode([]byte("amqp:open:map")); got != codeUnknown {
+		t.Errorf("amqp:open:map = %#x", got)
+	}
+}
+
 func TestDeliveryStates(t *testing.T) {
 	e := &Error{Condition: "c", Description: "d"}
 	rejected := Raw(AppendRejected(nil, e))

@@ -175,7 +175,7 @@ var malformedValues = []struct{ name, wire string }{
 	{"array count of 2^32-1, elements without octets", "f0 00 00 00 05 ff ff ff ff 45"},
 	{"array count of 2^31, described elements without octets", "f0 00 00 00 07 80 00 00 00 00 44 43"},
 	{"array count of 2^31, ubytes", "f0 00 00 00 06 80 00 00 00 50 01"},
-	{"array count of 255, elements without octets", "e0 02 ff 40"},
+	{"array count of 17, elements without octets", "e0 02 11 40"},
 	{"array with octets left over", "e0 04 01 50 01 02"},
 	{"array of elements without octets that has some", "e0 03 01 40 40"},
 	{"array of strings that pass its end", "e0 04 01 a1 05 61"},
@@ -285,6 +285,42 @@ func TestAppendValueTakesGoTypes(t *testing.T) {
 	for _, tt := range tests {
 		if got, want := AppendValue(nil, tt.value), wire(tt.want); string(got) != string(want) {
 			t.Errorf("AppendValue(%#v) = %x, want %x", tt.value, got, want)
+		}
+	}
+}
+
+// TestArraysKeepTheirConstructor, whatever it is.
+func TestArraysKeepTheirConstructor(t *testing.T) {
+	elements := map[string]string{ // constructor: two elements
+		"40": "", "41": "", "42": "", "43": "", "44": "", "45": "",
+		"50": "01 02", "51": "ff 02", "52": "00 02", "53": "00 02", "54": "ff 02", "55": "ff 02", "56": "00 01",
+		"60": rep("00", 4), "61": rep("ff", 4), "70": rep("00", 8), "71": rep("ff", 8), "72": rep("00", 8), "73": rep("00", 8), "74": rep("01", 8),
+		"80": rep("00", 16), "81": rep("ff", 16), "82": rep("00", 16), "83": rep("00", 16), "84": rep("00", 16),
+		"94": rep("00", 32), "98": rep("00", 32),
+		"a0": "00 01 61", "a1": "00 01 61", "a3": "00 01 61",
+		"b0": "00 00 00 00 00 00 00 01 61", "b1": "00 00 00 00 00 00 00 01 61", "b3": "00 00 00 00 00 00 00 01 61",
+		"c0": "01 00 02 01 40", "c1": "01 00 03 02 40 40",
+		"d0": "00 00 00 04 00 00 00 00 00 00 00 05 00 00 00 01 40", "d1": "00 00 00 04 00 00 00 00 00 00 00 06 00 00 00 02 40 40",
+		"e0": "02 00 40 03 01 50 01", "f0": "00 00 00 05 00 00 00 00 40 00 00 00 06 00 00 00 01 50 01",
+	}
+	for code, layout := range layouts {
+		if _, ok := elements[hex.EncodeToString([]byte{byte(code)})]; ok != (layout != layoutUnknown) {
+			t.Errorf("constructor %#x: known %t, tried here %t", code, layout != layoutUnknown, ok)
+		}
+	}
+	for code, items := range elements {
+		body := append(wire(code), wire(items)...)
+		b := append([]byte{codeArray8, byte(len(body) + 1), 2}, body...)
+		v, _, err := DecodeValue(b)
+		if err != nil {
+			t.Errorf("%x: %v", b, err)
+			continue
+		}
+		if a := v.(Array); a.Code != wire(code)[0] || len(a.Items) != 2 {
+			t.Errorf("%x decodes to %#v", b, v)
+		}
+		if got := AppendValue(nil, v); string(got) != string(b) {
+			t.Errorf("%x encodes again as %x", b, got)
 		}
 	}
 }
