@@ -1,0 +1,242 @@
+package router
+
+import (
+	"bytes"
+
+	"qdrouter/amqp"
+)
+
+// Router annotations of a message (RT F80). Keys are symbols on the wire.
+const (
+	annotationPrefix  = "x-opt-qd."
+	annotationPhase   = "x-opt-qd.phase"
+	annotationStream  = "x-opt-qd.stream"
+	annotationTo      = "x-opt-qd.to"
+	annotationIngress = "x-opt-qd.ingress"
+	annotationTrace   = "x-opt-qd.trace"
+)
+
+// annotations are what a message's annotations section holds: entries of the user and entries
+// of routers. The slices alias the message.
+type annotations struct {
+	section amqp.Raw // the whole map; nil without a section
+	user    int      // entries that are the user's
+	routers bool     // there are router entries, to be replaced or dropped
+	stream  bool
+
+	to, ingress []byte
+	hasIngress  bool
+	trace       amqp.Raw
+	phase       byte
+}
+
+func invalidAnnotations(text string) *amqp.Error {
+	return &amqp.Error{Condition: amqp.ErrCondInvalidField, Description: text}
+}
+
+// read takes in an annotations map. With strip the router entries are only noted as being
+// there (RT F81).
+func (n *annotations) read(section amqp.Raw, strip bool) *amqp.Error {
+	n.section = section
+	it, err := amqp.IterMap(section)
+	if err != nil {
+		return invalidAnnotations("Invalid message annotations")
+	}
+	for {
+		k, v, ok := it.Next()
+		if !ok {
+			return nil
+		}
+		key := symbolText(k)
+		if !bytes.HasPrefix(key, []byte(annotationPrefix)) {
+			n.user++
+			continue
+		}
+		n.routers = true
+		if strip {
+			continue
+		}
+		switch string(key) {
+		case annotationTo:
+			if n.to, ok = stringText(v); !ok {
+				return invalidAnnotations("Invalid x-opt-qd.to")
+			}
+		case annotationIngress:
+			if n.ingress, ok = stringText(v); !ok {
+				return invalidAnnotations("Invalid x-opt-qd.ingress")
+			}
+			n.hasIngress = true
+		case annotationTrace:
+			l, err := amqp.IterList(v)
+			if err != nil {
+				return invalidAnnotations("Invalid x-opt-qd.trace")
+			}
+			for {
+				e, ok := l.Next()
+				if !ok {
+					break
+				}
+				if _, isString := stringText(e); !isString {
+					return invalidAnnotations("Invalid x-opt-qd.trace")
+				}
+			}
+			n.trace = v
+		case annotationPhase:
+			if x, err := v.Value(); err == nil {
+				if p, ok := x.(int32); ok && p >= 0 && p <= 9 {
+					n.phase = byte(p)
+				}
+			}
+		case annotationStream:
+			n.stream = true
+		}
+	}
+}
+
+// symbolText returns the octets of a symbol or string, nil for other values.
+func symbolText(v amqp.Raw) []byte {
+	switch {
+	case len(v) >= 2 && (v[0] == 0xa3 || v[0] == 0xa1):
+		return v[2:]
+	case len(v) >= 5 && (v[0] == 0xb3 || v[0] == 0xb1):
+		return v[5:]
+	}
+	return nil
+}
+
+func stringText(v amqp.Raw) ([]byte, bool) {
+	switch {
+	case len(v) >= 2 && v[0] == 0xa1:
+		return v[2:], true
+	case len(v) >= 5 && v[0] == 0xb1:
+		return v[5:], true
+	}
+	return nil, false
+}
+
+const sectionHead = 3 // octets of a section's descriptor
+
+// appendUser appends the user's entries and returns how many they are.
+func (n *annotations) appendUser(b []byte) ([]byte, int) {
+	if n.section == nil {
+		return b, 0
+	}
+	it, err := amqp.IterMap(n.section)
+	if err != nil {
+		return b, 0
+	}
+	count := 0
+	for {
+		k, v, ok := it.Next()
+		if !ok {
+			return b, count
+		}
+		if !bytes.HasPrefix(symbolText(k), []byte(annotationPrefix)) { // RT F82, F83
+			b = append(append(b, k...), v...)
+			count++
+		}
+	}
+}
+
+// stripped appends the annotations section that a message leaves with when no router entries
+// may go out: none at all without user entries (RT F81).
+func (n *annotations) stripped(b []byte) []byte {
+	if n.user == 0 {
+		return b
+	}
+	b = append(b, 0, 0x53, amqp.CodeMessageAnnotations)
+	b, mark := amqp.BeginCompound(b)
+	b, count := n.appendUser(b)
+	return amqp.EndMap(b, mark, count)
+}
+
+// annotated appends the annotations section with this router's entries: to is the address the
+// message was sent to, node is area and id of this router (RT F80).
+func (n *annotations) annotated(b []byte, to string, phase byte, node string) []byte {
+	b = append(b, 0, 0x53, amqp.CodeMessageAnnotations)
+	b, mark := amqp.BeginCompound(b)
+	b, count := n.appendUser(b)
+	if phase != 0 {
+		b = amqp.AppendInt(amqp.AppendSymbol(b, annotationPhase), int32(phase))
+		count++
+	}
+	if n.stream {
+		b = amqp.AppendInt(amqp.AppendSymbol(b, annotationStream), 1)
+		count++
+	}
+	if to != "" {
+		b = amqp.AppendString(amqp.AppendSymbol(b, annotationTo), to)
+		count++
+	}
+	b = amqp.AppendSymbol(b, annotationIngress)
+	if n.hasIngress {
+		b = amqp.AppendString(b, n.ingress)
+	} else {
+		b = amqp.AppendString(b, node)
+	}
+	count++
+	b = amqp.AppendSymbol(b, annotationTrace)
+	b, list := amqp.BeginCompound(b)
+	hops := 0
+	if n.trace != nil {
+		it, _ := amqp.IterList(n.trace) // read checked it
+		for {
+			e, ok := it.Next()
+			if !ok {
+				break
+			}
+			b = append(b, e...)
+			hops++
+		}
+	}
+	b = amqp.AppendString(b, node)
+	b = amqp.EndList(b, list, hops+1)
+	count++
+	return amqp.EndMap(b, mark, count)
+}
+
+// compose fills in the parts of a copy of m for an out-link: as it came, or with another
+// annotations section.
+func (c *Conn) compose(m *message, out *outLink, o *op, b *batch) {
+	strip := out.conn.o.StripOut
+	if strip && !m.notes.routers {
+		o.parts[0] = m.payload
+		o.owned = m.owned
+		return
+	}
+	start := len(b.arena)
+	if strip {
+		b.arena = m.notes.stripped(b.arena)
+	} else {
+		to, phase := m.sentTo()
+		b.arena = m.notes.annotated(b.arena, to, phase, c.r.node)
+	}
+	head, tail := m.insertAt, m.insertAt
+	if m.sections.Present() {
+		head, tail = m.sections.Start, m.sections.End
+	}
+	o.parts = [3][]byte{m.payload[:head], b.arena[start:len(b.arena):len(b.arena)], m.payload[tail:]}
+}
+
+// sentTo is what x-opt-qd.to and x-opt-qd.phase of an outgoing copy say (RT F1, F2).
+func (m *message) sentTo() (to string, phase byte) {
+	a := m.to
+	if !m.in.anon {
+		a = m.in.addr.Load()
+	}
+	if a != nil && a.key.class() == classMobile && a.key[1] != '0' {
+		phase = a.key[1] - '0'
+	}
+	if !m.in.anon {
+		return string(m.in.template), phase
+	}
+	if m.notes.to != nil {
+		return string(m.notes.to), phase
+	}
+	if s, err := amqp.WalkMessage(m.payload, amqp.DepthProperties, true); err == nil {
+		if t, ok, err := s.To(m.payload); ok && err == nil {
+			return string(t), phase
+		}
+	}
+	return "", phase
+}

@@ -1,0 +1,289 @@
+package router
+
+import (
+	"sync"
+
+	"qdrouter/amqp"
+)
+
+// batch gathers, by connection, what is to be done there: copies to send, settlements, credit.
+// run locks each connection once and does it. What that in turn owes to other connections is
+// added to the same batch, so that no two connections are ever locked at a time.
+//
+// A batch belongs to one goroutine; take one with newBatch and give it back with done.
+type batch struct {
+	work    []work
+	used    int
+	pending []int // indexes into work that have something to do
+	now     int64 // nanoseconds on the router's clock
+
+	// Scratch of the reader that uses the batch.
+	messages []message
+	links    []*inLink // with messages in this read
+	arena    []byte    // rewritten annotations; valid until the batch is done
+	scratch  work
+}
+
+// work is what is to be done on one connection, in the order of the fields.
+type work struct {
+	c       *Conn
+	queued  bool
+	ops     []op
+	ends    []senderEnd
+	runs    []inRun
+	credits []inCredit
+	resumes []*session
+}
+
+type opKind uint8
+
+const (
+	opMessage opKind = iota // a complete message
+	opStream                // the first octets of a stream
+	opChunk                 // more of a stream
+)
+
+// op is a copy of a message, or a part of one, on its way to an out-link.
+type op struct {
+	kind    opKind
+	settled bool
+	owned   bool // parts[0] may be kept; it is in no read buffer
+	last    bool // opStream, opChunk: the message ends here
+	aborted bool
+	out     *outLink
+	ref     copyRef
+	in      *inLink // gets credit back when a settled one has left
+	format  uint32
+	at      uint32
+	state   amqp.Raw
+	parts   [3][]byte
+	stream  *stream
+}
+
+func (o *op) size() int { return len(o.parts[0]) + len(o.parts[1]) + len(o.parts[2]) }
+
+// inRun is a state of deliveries first..last that came in on a session.
+type inRun struct {
+	sess        *session
+	first, last amqp.Serial
+	state       amqp.Raw
+	settled     bool
+	noPath      bool // nobody wanted them: credit is withheld (RT E47)
+}
+
+type inCredit struct {
+	in     *inLink
+	n      uint32
+	noPath bool
+}
+
+// senderEnd is the sender's word on a delivery, for the receiver of a copy (RT F70, F71).
+type senderEnd struct {
+	ref     copyRef
+	state   amqp.Raw
+	settled bool
+}
+
+var batches = sync.Pool{New: func() any { return new(batch) }}
+
+func (r *Router) newBatch() *batch {
+	b := batches.Get().(*batch)
+	b.now = r.now()
+	return b
+}
+
+func (b *batch) done() {
+	if cap(b.messages) > 8192 || cap(b.arena) > 1<<20 || len(b.work) > 1024 {
+		return // grown by a rare load: leave it to the collector
+	}
+	for i := range b.work[:b.used] {
+		b.work[i].c = nil
+	}
+	b.used = 0
+	b.arena = b.arena[:0]
+	batches.Put(b)
+}
+
+// second is the batch's time in whole seconds of the router's clock.
+func (b *batch) second() uint32 { return uint32(b.now / 1e9) }
+
+func (b *batch) to(c *Conn) *work {
+	var w *work
+	if i := int(c.slot.Load()); i < b.used && b.work[i].c == c { // where it was last time, in any batch
+		w = &b.work[i]
+	} else {
+		w = b.find(c)
+	}
+	return w
+}
+
+func (b *batch) find(c *Conn) *work {
+	i := 0
+	for ; i < b.used; i++ {
+		if b.work[i].c == c {
+			break
+		}
+	}
+	if i == b.used {
+		if i == len(b.work) {
+			b.work = append(b.work, work{})
+		}
+		b.used++
+		b.work[i].c = c
+	}
+	c.slot.Store(int32(i))
+	return &b.work[i]
+}
+
+func (b *batch) enqueue(w *work) {
+	if !w.queued {
+		w.queued = true
+		for i := range b.work[:b.used] {
+			if &b.work[i] == w {
+				b.pending = append(b.pending, i)
+				return
+			}
+		}
+	}
+}
+
+// op returns a new op for a connection, to be filled in at once.
+func (b *batch) op(c *Conn) *op {
+	w := b.to(c)
+	b.enqueue(w)
+	if len(w.ops) < cap(w.ops) {
+		w.ops = w.ops[:len(w.ops)+1]
+	} else {
+		w.ops = append(w.ops, op{})
+	}
+	return &w.ops[len(w.ops)-1]
+}
+
+// touch makes run visit a connection, to write what is in its output.
+func (b *batch) touch(c *Conn) { b.enqueue(b.to(c)) }
+
+// inState adds a state of one incoming delivery.
+func (b *batch) inState(d *delivery, state amqp.Raw, settled, noPath bool) {
+	if d.in == nil {
+		return
+	}
+	w := b.to(d.in.conn)
+	b.enqueue(w)
+	sess := d.in.sess
+	if n := len(w.runs); n > 0 {
+		r := &w.runs[n-1]
+		if r.sess == sess && r.last+1 == d.id && r.settled == settled && r.noPath == noPath && sameRaw(r.state, state) {
+			r.last = d.id
+			return
+		}
+	}
+	w.runs = append(w.runs, inRun{sess, d.id, d.id, state, settled, noPath})
+}
+
+func sameRaw(a, b amqp.Raw) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// credit returns credit to a sender.
+func (b *batch) credit(in *inLink, noPath bool) {
+	w := b.to(in.conn)
+	b.enqueue(w)
+	if n := len(w.credits); n > 0 && w.credits[n-1].in == in && w.credits[n-1].noPath == noPath {
+		w.credits[n-1].n++
+		return
+	}
+	w.credits = append(w.credits, inCredit{in, 1, noPath})
+}
+
+func (b *batch) end(c *Conn, e senderEnd) {
+	w := b.to(c)
+	b.enqueue(w)
+	w.ends = append(w.ends, e)
+}
+
+func (b *batch) resume(s *session) {
+	w := b.to(s.conn)
+	b.enqueue(w)
+	w.resumes = append(w.resumes, s)
+}
+
+// outcome passes on what became of one copy, with the lock of its out-link's connection held.
+// settled is the copy's end; state may be nil.
+func (b *batch) outcome(ref copyRef, state amqp.Raw, settled bool) {
+	d := ref.d
+	m := d.many
+	if m == nil {
+		b.inState(d, state, settled, false)
+		return
+	}
+	st := ref.state()
+	decided := false
+	if !st.terminal {
+		if strengthOf(state) == strengthNone && !settled {
+			return // not terminal: a multicast has no use for it (RT F37)
+		}
+		st.terminal = true
+		decided = m.decide(state)
+	}
+	if settled {
+		if m.unsettled.Add(-1) == 0 {
+			b.inState(d, strengthState[m.worst.Load()], true, false)
+		}
+	} else if decided {
+		b.inState(d, strengthState[m.worst.Load()], false, false)
+	}
+}
+
+// run does all there is to do, and what comes of that. No connection may be locked.
+func (b *batch) run() {
+	for len(b.pending) > 0 {
+		i := b.pending[len(b.pending)-1]
+		b.pending = b.pending[:len(b.pending)-1]
+		// What this causes on the same connection goes into fresh lists.
+		s := &b.scratch
+		w := &b.work[i]
+		c := w.c
+		w.queued = false
+		w.ops, s.ops = s.ops[:0], w.ops
+		w.ends, s.ends = s.ends[:0], w.ends
+		w.runs, s.runs = s.runs[:0], w.runs
+		w.credits, s.credits = s.credits[:0], w.credits
+		w.resumes, s.resumes = s.resumes[:0], w.resumes
+		c.mu.Lock()
+		c.readyOut()
+		for i := range s.ops {
+			c.transmit(&s.ops[i], b)
+		}
+		for i := range s.ends {
+			c.senderEnded(&s.ends[i], b)
+		}
+		for i := range s.runs {
+			c.applyRun(&s.runs[i], b)
+		}
+		for _, k := range s.credits {
+			if k.noPath {
+				k.in.withholdLocked(k.n)
+			} else {
+				k.in.creditLocked(k.n)
+			}
+		}
+		for _, sess := range s.resumes {
+			if sess.holding.CompareAndSwap(true, false) && !sess.s.Ended() {
+				sess.s.Hold = false
+				sess.s.FlowDue()
+			}
+		}
+		c.flushLocked(b)
+		clear(s.ops)
+		clear(s.ends)
+		clear(s.runs)
+		clear(s.credits)
+		clear(s.resumes)
+	}
+}
+
+// lastOp returns the op last added for a connection.
+func (b *batch) lastOp(c *Conn) *op {
+	w := b.to(c)
+	return &w.ops[len(w.ops)-1]
+}

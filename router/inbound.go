@@ -1,0 +1,301 @@
+package router
+
+import (
+	"sync"
+
+	"qdrouter/amqp"
+)
+
+// message is a complete delivery that its reader has not routed yet.
+type message struct {
+	in       *inLink
+	id       amqp.Serial
+	settled  bool
+	owned    bool // payload is in no read buffer
+	pooled   bool // payload came from wholePool
+	format   uint32
+	state    amqp.Raw
+	payload  []byte
+	sections amqp.Range // of the message annotations
+	insertAt int        // where annotations belong when there are none
+	notes    annotations
+	refusal  amqp.Raw // rejected without being routed
+	noCredit bool
+	to       *address // of an anonymous link
+	d        *delivery
+}
+
+// maxBatch bounds the messages that are parsed before they are routed.
+const maxBatch = 1024
+
+// Transfer takes in one frame of a delivery. It runs in the reader, without the lock.
+func (e engine) Transfer(l *amqp.Link, t *amqp.Transfer, payload []byte) *amqp.Error {
+	c := e.Conn
+	in, ok := l.Owner.(*inLink)
+	if !ok {
+		return &amqp.Error{Condition: amqp.ErrCondIllegalState, Description: "transfer on a link that is not attached"}
+	}
+	in.sess.frameSize += (len(payload) - in.sess.frameSize) >> 3
+	if !in.listed {
+		in.listed = true
+		c.b.links = append(c.b.links, in)
+	}
+	p := in.partial
+	if p == nil {
+		if t.Aborted {
+			c.b.credit(in, false)
+			return nil
+		}
+		if !t.More {
+			c.b.messages = append(c.b.messages, message{
+				in: in, id: amqp.Serial(t.DeliveryID.V), settled: t.Settled.V,
+				format: t.MessageFormat.V, state: t.State, payload: payload,
+			})
+			c.parse(&c.b.messages[len(c.b.messages)-1])
+			if len(c.b.messages) >= maxBatch {
+				c.routeRead()
+				c.b.run()
+			}
+			return nil
+		}
+		p = &partial{id: amqp.Serial(t.DeliveryID.V), format: t.MessageFormat.V}
+		if t.State != nil {
+			p.state = append(amqp.Raw(nil), t.State...)
+		}
+		in.partial = p
+	}
+	p.settled = t.Settled.V
+	switch {
+	case p.copies != nil:
+		c.continueStream(in, p, t, payload)
+	case p.discard:
+		if !t.More || t.Aborted {
+			in.partial = nil
+			c.endDiscard(in, p, t.Aborted)
+		}
+	case t.Aborted:
+		in.partial = nil
+		p.free()
+		c.b.credit(in, false)
+	default:
+		c.gather(in, p, payload, t.More)
+	}
+	return nil
+}
+
+// gather collects a message of several frames until it is complete or long enough to be
+// forwarded while it arrives (RT F59).
+func (c *Conn) gather(in *inLink, p *partial, payload []byte, more bool) {
+	if p.buf == nil {
+		if more && len(payload) >= 4096 {
+			p.buf = (*wholePool.Get().(*[]byte))[:0]
+			p.pooled = true
+		} else {
+			p.buf = make([]byte, 0, 2*len(payload)+64)
+		}
+	}
+	p.buf = append(p.buf, payload...)
+	if !more {
+		in.partial = nil
+		c.b.messages = append(c.b.messages, message{
+			in: in, id: p.id, settled: p.settled, owned: !p.pooled, pooled: p.pooled,
+			format: p.format, state: p.state, payload: p.buf,
+		})
+		c.parse(&c.b.messages[len(c.b.messages)-1])
+		if p.pooled { // copied where it has to wait; the buffer is ours again after that
+			c.routeRead()
+			c.b.run()
+			p.free()
+		}
+		return
+	}
+	if p.whole {
+		if len(p.buf) > wholeMax {
+			c.tooLong(in, p)
+		}
+		return
+	}
+	if len(p.buf) < streamAt && len(p.buf) < 2*p.walked {
+		return
+	}
+	p.walked = len(p.buf)
+	m := message{in: in, id: p.id, settled: p.settled, format: p.format, state: p.state, payload: p.buf}
+	ready := c.walk(&m, false)
+	if ready && len(p.buf) < streamAt && !m.notes.stream {
+		return // a faulty one is refused when it is complete (FC U02)
+	}
+	switch {
+	case !ready && len(p.buf) < annotationMax:
+		return
+	case !ready:
+		m.refusal = rejectInvalidMessage
+	}
+	c.routeRead() // what came before on this link goes first
+	c.beginStream(in, p, &m)
+	c.b.run()
+}
+
+// wholePool has buffers in which messages are gathered up to streamAt.
+var wholePool = sync.Pool{New: func() any { b := make([]byte, 0, streamAt+65536); return &b }}
+
+func (p *partial) free() {
+	if p.pooled && cap(p.buf) <= streamAt+2*65536 {
+		b := p.buf[:0]
+		wholePool.Put(&b)
+	}
+	p.buf, p.pooled = nil, false
+}
+
+var rejectInvalidMessage = amqp.Raw(amqp.AppendRejected(nil, &amqp.Error{
+	Condition: amqp.ErrCondDecodeError, Description: "invalid message format"}))
+
+var rejectNoAddress = amqp.Raw(amqp.AppendRejected(nil, &amqp.Error{
+	Condition: amqp.ErrCondPreconditionFailed, Description: "Routing failure: no address present"}))
+
+var rejectUnavailable = amqp.Raw(amqp.AppendRejected(nil, &amqp.Error{
+	Condition: amqp.ErrCondNotFound, Description: "Deliveries cannot be sent to an unavailable address"}))
+
+// parse finds what routing needs of a complete message.
+func (c *Conn) parse(m *message) { c.walk(m, true) }
+
+// walk looks at a message as far as it is here. It reports false when more of it is needed;
+// what is wrong with it is in m.refusal.
+func (c *Conn) walk(m *message, complete bool) bool {
+	depth := amqp.DepthMessageAnnotations
+	if m.in.anon {
+		depth = amqp.DepthProperties
+	}
+	s, err := amqp.WalkMessage(m.payload, depth, complete)
+	if err == amqp.ErrNeedMore {
+		return false
+	}
+	if err != nil { // RT E54
+		m.refusal = rejectInvalidMessage
+		return true
+	}
+	m.sections = s.MessageAnnotations
+	m.insertAt = max(s.Header.End, s.DeliveryAnnotations.End)
+	if m.sections.Present() {
+		if e := m.notes.read(m.sections.Value(m.payload), c.o.StripIn); e != nil { // RT E56
+			m.refusal = amqp.AppendRejected(nil, e)
+			return true
+		}
+	}
+	if m.in.anon {
+		c.resolve(m, &s)
+	}
+	return true
+}
+
+// resolve finds the address of a message on an anonymous link (RT F2, E58, E60).
+func (c *Conn) resolve(m *message, s *amqp.Sections) {
+	to, phase := m.notes.to, m.notes.phase
+	if to == nil {
+		var ok bool
+		var err error
+		if to, ok, err = s.To(m.payload); err != nil {
+			m.refusal = rejectInvalidMessage
+			return
+		} else if !ok {
+			to = nil
+		}
+		phase = 0
+	}
+	if len(to) == 0 {
+		m.refusal = rejectNoAddress
+		return
+	}
+	in := m.in
+	if a := in.addresses[string(to)]; a != nil && phase == 0 && !a.gone.Load() {
+		m.to = a
+		return
+	}
+	key, ok := c.r.keyOf(string(to), '0'+phase)
+	if !ok {
+		m.refusal = rejectNoAddress
+		return
+	}
+	if key.class() == classMobile && c.tenant != "" {
+		key = mobileKey('0'+phase, c.tenant+key.text())
+	}
+	a := c.r.lookup(key)
+	if a == nil {
+		if c.r.distributionOf(key) == Unavailable {
+			m.refusal = rejectUnavailable
+		}
+		return
+	}
+	m.to = a
+	if phase == 0 {
+		if in.addresses == nil || len(in.addresses) >= 1024 {
+			in.addresses = make(map[string]*address)
+		}
+		in.addresses[string(to)] = a
+	}
+}
+
+// routeRead routes the messages gathered so far. The unsettled ones are entered in their
+// sessions first, under one lock, so that no answer can come before its record.
+func (c *Conn) routeRead() {
+	b := c.b
+	if len(b.messages) == 0 {
+		return
+	}
+	c.lastDelivery.Store(b.now)
+	c.mu.Lock()
+	for i := range b.messages {
+		m := &b.messages[i]
+		m.in.counts.deliveries++
+		m.in.inRead++
+		if !m.settled {
+			m.d = c.newDelivery(m.in, m.id, b.second())
+		}
+	}
+	c.mu.Unlock()
+	for i := range b.messages {
+		c.route(&b.messages[i], b)
+	}
+	for _, in := range b.links {
+		in.inRead = 0
+		in.run = 0
+		in.runTo = nil
+	}
+	clear(b.messages)
+	b.messages = b.messages[:0]
+}
+
+// newDelivery enters an unsettled delivery into its session.
+func (c *Conn) newDelivery(in *inLink, id amqp.Serial, at uint32) *delivery {
+	var d *delivery
+	if n := len(c.free); n > 0 {
+		d = c.free[n-1]
+		c.free = c.free[:n-1]
+	} else {
+		d = new(delivery)
+	}
+	d.in, d.id, d.at = in, id, at
+	in.counts.unsettled++
+	in.sess.in.Put(id, d)
+	return d
+}
+
+// freeMax bounds the deliveries that a connection keeps for use again.
+const freeMax = 2048
+
+// recycle keeps a delivery that neither side knows any more.
+func (c *Conn) recycle(d *delivery) {
+	if len(c.free) >= freeMax {
+		return
+	}
+	many := d.many
+	if many == nil {
+		many = d.spare
+	}
+	*d = delivery{}
+	if many != nil && cap(many.copies) <= 64 {
+		clear(many.copies)
+		many.copies = many.copies[:0]
+		d.spare = many
+	}
+	c.free = append(c.free, d)
+}

@@ -1,0 +1,266 @@
+package router
+
+import (
+	"sync/atomic"
+
+	"qdrouter/amqp"
+)
+
+// session is the router's half of an AMQP session. Guarded by the connection's mutex.
+type session struct {
+	conn *Conn
+	s    *amqp.Session
+	in   amqp.Unsettled[*delivery] // received, by incoming delivery id
+	out  amqp.Unsettled[copyRef]   // sent, by outgoing delivery id
+
+	// held is how many octets of streams that came in here wait in out-links anywhere. At
+	// heldHigh the incoming window is no longer renewed, at heldLow it is again.
+	held    atomic.Int64
+	holding atomic.Bool
+
+	// frameSize is a running mean of the payload of incoming transfers, kept by the reader.
+	frameSize int
+}
+
+// Bounds of what one session may have waiting of streamed messages, in octets, and of the
+// incoming window, which is granted ahead.
+const (
+	heldHigh      = 1 << 20
+	heldLow       = 1 << 19
+	windowOctets  = 4 << 20
+	windowMin     = 256
+	windowMax     = 2048
+	streamAt      = 131072  // octets of a message that make it a stream (RT F59)
+	annotationMax = 1 << 20 // octets within which the sections before the body must end
+	wholeMax      = 32 << 20
+	outputRoom    = 256 << 10 // octets encoded ahead of the socket
+)
+
+type linkCounts struct {
+	deliveries, presettled, dropped        uint64
+	accepted, rejected, released, modified uint64
+	delayed1, delayed10                    uint64
+	stuck                                  uint64
+	undelivered, unsettled                 uint64 // gauges
+	rate                                   settleRate
+}
+
+// settleRate counts settlements per second over the last five whole seconds (RT 6.1).
+type settleRate struct {
+	second  uint32
+	buckets [6]uint32
+}
+
+func (s *settleRate) advance(now uint32) {
+	for n := 0; s.second != now && n < len(s.buckets); n++ {
+		s.second++
+		if now-s.second >= uint32(len(s.buckets)) {
+			s.second = now - uint32(len(s.buckets)) + 1
+		}
+		s.buckets[s.second%uint32(len(s.buckets))] = 0
+	}
+	s.second = now
+}
+
+func (s *settleRate) add(now uint32) {
+	s.advance(now)
+	s.buckets[now%uint32(len(s.buckets))]++
+}
+
+func (s *settleRate) perSecond(now uint32) uint32 {
+	s.advance(now)
+	var sum uint32
+	for i, n := range s.buckets {
+		if uint32(i) != now%uint32(len(s.buckets)) {
+			sum += n
+		}
+	}
+	return sum / uint32(len(s.buckets)-1)
+}
+
+// count notes one finished delivery.
+func (k *linkCounts) count(code uint64, waited, now uint32) {
+	switch code {
+	case amqp.CodeAccepted:
+		k.accepted++
+		k.rate.add(now)
+	case amqp.CodeRejected:
+		k.rejected++
+		k.rate.add(now)
+	case amqp.CodeReleased:
+		k.released++
+	case amqp.CodeModified:
+		k.modified++
+	}
+	k.delay(waited)
+}
+
+func (k *linkCounts) delay(waited uint32) {
+	if waited > 10 {
+		k.delayed10++
+	} else if waited > 1 {
+		k.delayed1++
+	}
+}
+
+// inLink is a link on which the peer sends.
+type inLink struct {
+	id       uint64
+	conn     *Conn
+	sess     *session
+	l        *amqp.Link
+	capacity uint32
+	addr     atomic.Pointer[address] // nil = anonymous, set by the core before any credit
+	anon     bool
+	template []byte // x-opt-qd.to of what comes in here: the target as attached
+	attached uint32 // second
+
+	// Owned by the reader.
+	inRead    int  // deliveries of the read being processed that are not yet routed
+	listed    bool // in batch.links
+	run       int  // how many more may go to runTo without a new choice (RT F26a)
+	runTo     *outLink
+	partial   *partial
+	addresses map[string]*address // by "to", of an anonymous link
+
+	// Guarded by conn.mu.
+	counts   linkCounts
+	pending  uint32 // credit held back until the address is reachable
+	withheld bool
+	closed   bool
+	zeroAt   int64 // when credit was first missed, in nanoseconds; 0 = there is some
+	blocked  bool
+	up       bool
+
+	// Owned by the core.
+	bound   bool
+	removed bool
+}
+
+// partial is a delivery of several frames that has not all arrived.
+type partial struct {
+	id      amqp.Serial
+	settled bool
+	format  uint32
+	state   amqp.Raw
+	buf     []byte // until it is routed
+	pooled  bool
+	d       *delivery
+	copies  []*stream // once it is forwarded as it arrives
+	discard bool      // nobody wants the rest
+	outcome amqp.Raw  // of a discarded one
+	noPath  bool      // and why
+	whole   bool      // for a subscriber in this process: kept until complete (RT F62)
+	walked  int       // octets of buf at which the sections were last looked for
+}
+
+// reopenLocked gives the sender the credit that was held back.
+func (in *inLink) reopenLocked() {
+	in.withheld = false
+	in.l.Draining = false
+	if in.pending > 0 && !in.closed {
+		in.l.Grant(in.pending)
+	}
+	in.pending = 0
+}
+
+// creditLocked returns n credit to the sender, or keeps it while nobody wants its messages.
+func (in *inLink) creditLocked(n uint32) {
+	switch {
+	case in.closed:
+	case in.withheld:
+		in.pending += n
+	default:
+		in.l.Grant(n)
+	}
+}
+
+// withholdLocked handles n credit of deliveries that found no path on a targeted link: the
+// sender is drained and the credit kept until somebody wants the address (RT E47). The address
+// is looked at again under the lock, because the core makes it reachable before it takes the
+// lock to reopen the link.
+func (in *inLink) withholdLocked(n uint32) {
+	if a := in.addr.Load(); in.closed || a == nil || a.reachable() {
+		in.creditLocked(n)
+		return
+	}
+	in.pending += n
+	if !in.withheld {
+		in.withheld = true
+		in.l.Draining = true
+		in.l.FlowDue()
+	}
+}
+
+// outLink is a link on which we send.
+type outLink struct {
+	id       uint64
+	conn     *Conn
+	sess     *session
+	l        *amqp.Link
+	capacity int32
+	settles  bool // the receiver asked for settled deliveries (RT F75)
+	attached uint32
+
+	// load counts undelivered and unsettled deliveries; it is reserved when the link is chosen
+	// and given back once.
+	load   atomic.Int32
+	credit atomic.Int32 // a copy of the link credit, for the choice
+
+	// Guarded by conn.mu.
+	addr    *address
+	counts  linkCounts
+	queue   queue
+	closed  bool
+	waiting bool  // in Conn.waiting
+	stalled bool  // without credit for long: overload drops (RT F93) instead of holding credit
+	owing   bool  // in Conn.owing
+	zeroAt  int64 // when credit was first missed, in nanoseconds; 0 = there is some
+	blocked bool
+	up      bool
+
+	// Owned by the core.
+	bound   bool
+	removed bool
+}
+
+// queue is a FIFO of items in a ring.
+type queue struct {
+	ring []item
+	head int
+	n    int
+}
+
+func (q *queue) len() int { return q.n }
+
+func (q *queue) at(i int) *item { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
+
+func (q *queue) push(it item) {
+	if q.n == len(q.ring) {
+		ring := make([]item, max(4, 2*len(q.ring)))
+		for i := range q.n {
+			ring[i] = *q.at(i)
+		}
+		q.ring, q.head = ring, 0
+	}
+	q.ring[(q.head+q.n)&(len(q.ring)-1)] = it
+	q.n++
+}
+
+func (q *queue) pop() {
+	q.ring[q.head] = item{}
+	q.head = (q.head + 1) & (len(q.ring) - 1)
+	q.n--
+	if q.n == 0 && len(q.ring) > 1024 {
+		q.ring, q.head = nil, 0
+	}
+}
+
+// remove takes the i-th item out.
+func (q *queue) remove(i int) {
+	for ; i+1 < q.n; i++ {
+		*q.at(i) = *q.at(i + 1)
+	}
+	*q.at(q.n - 1) = item{}
+	q.n--
+}

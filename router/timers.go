@@ -1,0 +1,281 @@
+package router
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"qdrouter/amqp"
+)
+
+// timers wakes connections for idle time-outs and heartbeats: one goroutine and one timer for
+// the whole router. A connection that was active when its time comes is just put off.
+type timers struct {
+	r    *Router
+	mu   sync.Mutex
+	heap timerHeap
+	wake chan struct{}
+	stop chan struct{}
+	done chan struct{}
+}
+
+// timerEntry is a connection's place in the heap.
+type timerEntry struct {
+	at    int64 // nanoseconds on the router's clock
+	index int   // in the heap plus one; 0 = not there
+}
+
+type timerHeap []*Conn
+
+func (h timerHeap) Len() int           { return len(h) }
+func (h timerHeap) Less(i, j int) bool { return h[i].timer.at < h[j].timer.at }
+func (h timerHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].timer.index, h[j].timer.index = i+1, j+1
+}
+func (h *timerHeap) Push(x any) {
+	c := x.(*Conn)
+	*h = append(*h, c)
+	c.timer.index = len(*h)
+}
+func (h *timerHeap) Pop() any {
+	old := *h
+	c := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	c.timer.index = 0
+	return c
+}
+
+func (t *timers) init(r *Router) {
+	t.r = r
+	t.wake = make(chan struct{}, 1)
+	t.stop = make(chan struct{})
+	t.done = make(chan struct{})
+}
+
+// set makes a connection wake at that time, 0 = never.
+func (t *timers) set(c *Conn, at int64) {
+	t.mu.Lock()
+	t.setLocked(c, at)
+	first := at != 0 && t.heap[0] == c
+	t.mu.Unlock()
+	if first {
+		t.nudge()
+	}
+}
+
+func (t *timers) setLocked(c *Conn, at int64) {
+	switch {
+	case at == 0:
+		if c.timer.index != 0 {
+			heap.Remove(&t.heap, c.timer.index-1)
+		}
+	case c.timer.index == 0:
+		c.timer.at = at
+		heap.Push(&t.heap, c)
+	default:
+		c.timer.at = at
+		heap.Fix(&t.heap, c.timer.index-1)
+	}
+}
+
+// wakeBy makes a connection wake at that time at the latest.
+func (t *timers) wakeBy(c *Conn, at int64) {
+	t.mu.Lock()
+	first := false
+	if c.timer.index == 0 || c.timer.at > at {
+		t.setLocked(c, at)
+		first = t.heap[0] == c
+	}
+	t.mu.Unlock()
+	if first {
+		t.nudge()
+	}
+}
+
+func (t *timers) remove(c *Conn) { t.set(c, 0) }
+
+func (t *timers) nudge() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (t *timers) close() {
+	close(t.stop)
+	<-t.done
+}
+
+func (t *timers) run() {
+	defer close(t.done)
+	sweep := int64(30 * time.Second)
+	if t.r.opts.TestHooks {
+		sweep = int64(5 * time.Second)
+	}
+	nextSweep := sweep
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var due []*Conn
+	for {
+		now := t.r.now()
+		if now >= nextSweep {
+			t.r.sweep(now)
+			nextSweep = now + sweep
+		}
+		next := nextSweep
+		t.mu.Lock()
+		for len(t.heap) > 0 && t.heap[0].timer.at <= now {
+			c := t.heap[0]
+			c.timer.at = now + int64(time.Hour) // until tick has said
+			heap.Fix(&t.heap, 0)
+			due = append(due, c)
+		}
+		t.mu.Unlock()
+		for i, c := range due {
+			t.after(c, c.tick(now))
+			due[i] = nil
+		}
+		due = due[:0]
+		t.mu.Lock()
+		if len(t.heap) > 0 {
+			next = min(next, t.heap[0].timer.at)
+		}
+		t.mu.Unlock()
+		timer.Reset(time.Duration(max(next-t.r.now(), int64(time.Millisecond))))
+		select {
+		case <-timer.C:
+		case <-t.wake:
+		case <-t.stop:
+			return
+		}
+	}
+}
+
+// after puts a connection that has been woken where it is due next, unless it has gone or wants
+// to be woken earlier.
+func (t *timers) after(c *Conn, at int64) {
+	t.mu.Lock()
+	if c.timer.index != 0 && (at == 0 || c.timer.at > at) {
+		t.setLocked(c, at)
+	}
+	t.mu.Unlock()
+}
+
+// nextTick is when a connection must be looked at, from what it did last.
+func (r *Router) nextTick(c *Conn) int64 {
+	var at int64
+	sooner := func(t int64) {
+		if at == 0 || t < at {
+			at = t
+		}
+	}
+	if c.o.IdleTimeout > 0 {
+		sooner(c.lastRead.Load() + int64(c.o.IdleTimeout))
+	}
+	if hb := c.heartbeat.Load(); hb > 0 {
+		sooner(c.lastWrite.Load() + hb)
+	}
+	if c.owes.Load() {
+		sooner(r.now() + stallAfter)
+	}
+	return at
+}
+
+// stuckAfter is the age at which a delivery counts as stuck, and the time without credit after
+// which a link counts as blocked, in seconds (RT S4, S5).
+func (r *Router) stuckAfter() uint32 {
+	if r.opts.TestHooks {
+		return 3
+	}
+	return 10
+}
+
+// sweep counts stuck deliveries and finds blocked links. What has finished since is no longer
+// counted by the next sweep.
+func (r *Router) sweep(now int64) {
+	second := uint32(now / 1e9)
+	old := func(at uint32) bool { return second > at+r.stuckAfter() }
+	r.linkMu.Lock()
+	entries := make([]linkEntry, 0, len(r.links))
+	for _, e := range r.links {
+		entries = append(entries, e)
+	}
+	r.linkMu.Unlock()
+	stuckIn := make(map[*inLink]uint64)
+	stuckOut := make(map[*outLink]uint64)
+	seen := make(map[*session]bool)
+	look := func(s *session) {
+		if seen[s] {
+			return
+		}
+		seen[s] = true
+		s.in.All(func(_ amqp.Serial, d *delivery) bool {
+			if old(d.at) {
+				stuckIn[d.in]++
+			}
+			return true
+		})
+		s.out.All(func(_ amqp.Serial, ref copyRef) bool {
+			if old(ref.d.at) {
+				stuckOut[ref.state().out]++
+			}
+			return true
+		})
+	}
+	for _, e := range entries {
+		if in := e.in; in != nil {
+			in.conn.mu.Lock()
+			look(in.sess)
+			r.sweepBlocked(in.conn, in.id, in.up && in.l.CreditOut() == 0, in.zeroAt, now, &in.blocked)
+			in.conn.mu.Unlock()
+			continue
+		}
+		out := e.out
+		out.conn.mu.Lock()
+		look(out.sess)
+		for i := range out.queue.n {
+			if old(out.queue.at(i).at) {
+				stuckOut[out]++
+			}
+		}
+		r.sweepBlocked(out.conn, out.id, out.up && out.l.Credit() == 0, out.zeroAt, now, &out.blocked)
+		out.conn.mu.Unlock()
+	}
+	for _, e := range entries {
+		if in := e.in; in != nil {
+			r.noteStuck(in.conn, in.id, &in.counts, stuckIn[in])
+		} else {
+			r.noteStuck(e.out.conn, e.out.id, &e.out.counts, stuckOut[e.out])
+		}
+	}
+}
+
+func (r *Router) noteStuck(c *Conn, link uint64, k *linkCounts, n uint64) {
+	c.mu.Lock()
+	was := k.stuck
+	k.stuck = n
+	c.mu.Unlock()
+	if was == 0 && n > 0 {
+		r.logStuck(c, link)
+	}
+}
+
+func (r *Router) logStuck(c *Conn, link uint64) {
+	r.logf("ROUTER_CORE", Info, "[C%d][L%d] Stuck delivery: At least one delivery on this link has been undelivered/unsettled for more than %d seconds",
+		c.o.ID, link, r.stuckAfter())
+}
+
+func (r *Router) sweepBlocked(c *Conn, link uint64, without bool, since, now int64, blocked *bool) {
+	if !without || since == 0 {
+		*blocked = false
+		return
+	}
+	if n := (now - since) / 1e9; n > int64(r.stuckAfter()) {
+		if !*blocked {
+			r.logf("ROUTER_CORE", Info, "[C%d][L%d] Link blocked with zero credit for %d seconds", c.o.ID, link, n)
+		}
+		*blocked = true
+	}
+}
