@@ -581,22 +581,34 @@ func compoundHeader(v Raw) (count int, body []byte, ok bool) {
 	return count, v[1+2*head : 1+head+size], true
 }
 
-// arrayView is an encoded array of undescribed elements.
-type arrayView struct {
-	elem  byte // constructor of the elements
+// symbolArray is an encoded array of symbols.
+type symbolArray struct {
+	code  byte // constructor of the elements
 	count int
 	body  []byte // the elements
 }
 
-func rawArray(v Raw) (a arrayView, ok bool) {
+// rawSymbols checks v and returns the array of symbols that it is.
+func rawSymbols(v Raw) (a symbolArray, ok bool) {
 	if len(v) == 0 || v[0] != codeArray8 && v[0] != codeArray32 || skip(v, MaxDepth) != len(v) {
 		return a, false
 	}
 	count, body, _ := compoundBody(v[0], v[1:])
-	if body[0] == codeDescribed {
+	if body[0] != codeSym8 && body[0] != codeSym32 {
 		return a, false
 	}
-	return arrayView{body[0], count, body[1:]}, true
+	return symbolArray{body[0], count, body[1:]}, true
+}
+
+// nextText takes the next symbol off the array.
+func (a *symbolArray) nextText() (text []byte, ok bool) {
+	if a.count == 0 {
+		return nil, false
+	}
+	text, n := varBody(a.code, a.body)
+	a.body = a.body[n:]
+	a.count--
+	return text, true
 }
 
 // rawText returns the octets of a string, symbol or binary: a value with one of
@@ -667,8 +679,8 @@ func isSymbols(v Raw) bool {
 	if v[0] == codeSym8 || v[0] == codeSym32 {
 		return true
 	}
-	a, ok := rawArray(v)
-	return ok && (a.elem == codeSym8 || a.elem == codeSym32)
+	_, ok := rawSymbols(v)
+	return ok
 }
 
 // fields reads the fields of a composite one after the other. The first error

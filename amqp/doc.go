@@ -16,7 +16,8 @@
 // transfer carries its payload. Encoders append to a slice and return it.
 // Decoders take octets and return the value, how many octets it took, and an
 // error; the error is always an [*Error] that can be sent to the peer as it is,
-// except [ErrNeedMore].
+// except [ErrNeedMore]. A Decode method that fails leaves its receiver in no
+// particular state.
 //
 // What a decoder returns shares memory with its input where the type is []byte
 // or [Raw]; it is valid as long as the input is left alone. Strings and symbols

@@ -10,8 +10,8 @@ var (
 )
 
 // StateCode returns the descriptor of a delivery state as a number, whichever
-// way it is encoded. ok is false for an absent state and for one that is none of
-// the standard's.
+// way it is encoded. ok is false for an absent state, and for one whose
+// descriptor is no number and no name of the standard.
 func StateCode(state Raw) (code uint64, ok bool) { return PerformativeCode(state) }
 
 // AppendRejected appends the outcome rejected, with an error unless e is nil

@@ -126,46 +126,30 @@ func (r Raw) IsNull() bool { return len(r) == 0 || r[0] == codeNull }
 // or an array of symbols (AMQP 1.0 part 1 §1.4, RT E37). For anything else,
 // null included, it returns nil.
 func (r Raw) Symbols() []Symbol {
-	if len(r) == 0 {
-		return nil
-	}
 	if s, ok := rawSymbol(r); ok {
 		return []Symbol{s}
 	}
-	a, ok := rawArray(r)
-	if !ok || a.elem != codeSym8 && a.elem != codeSym32 {
+	a, ok := rawSymbols(r)
+	if !ok {
 		return nil
 	}
-	symbols := make([]Symbol, 0, min(a.count, len(a.body)))
-	for range a.count {
-		n := skipBody(a.elem, a.body, 0)
-		if n <= 0 {
-			return nil
-		}
-		symbols = append(symbols, Symbol(a.body[varWidth(a.elem):n]))
-		a.body = a.body[n:]
+	symbols := make([]Symbol, 0, a.count)
+	for text, ok := a.nextText(); ok; text, ok = a.nextText() {
+		symbols = append(symbols, Symbol(text))
 	}
 	return symbols
 }
 
 // HasSymbol reports whether s is among r.Symbols(), without allocation.
 func (r Raw) HasSymbol(s Symbol) bool {
-	if v, ok := rawText(r, codeSym8, codeSym32); ok {
-		return string(v) == string(s)
+	if text, ok := rawText(r, codeSym8, codeSym32); ok {
+		return string(text) == string(s)
 	}
-	a, ok := rawArray(r)
-	if !ok || a.elem != codeSym8 && a.elem != codeSym32 {
-		return false
-	}
-	for range a.count {
-		n := skipBody(a.elem, a.body, 0)
-		if n <= 0 {
-			return false
-		}
-		if string(a.body[varWidth(a.elem):n]) == string(s) {
+	a, _ := rawSymbols(r)
+	for text, ok := a.nextText(); ok; text, ok = a.nextText() {
+		if string(text) == string(s) {
 			return true
 		}
-		a.body = a.body[n:]
 	}
 	return false
 }
