@@ -114,8 +114,6 @@ func stringText(v amqp.Raw) ([]byte, bool) {
 	return nil, false
 }
 
-const sectionHead = 3 // octets of a section's descriptor
-
 // appendUser appends the user's entries and returns how many they are.
 func (n *annotations) appendUser(b []byte) ([]byte, int) {
 	if n.section == nil {

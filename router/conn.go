@@ -43,9 +43,9 @@ type Conn struct {
 	properties amqp.Map
 	tags       uint64
 	free       []*delivery
-	waiting    []*outLink // with a queue that waits for output room or session window
-	owing      []*outLink // with queued settled deliveries whose senders wait for credit
-	links      int
+	waiting    []*outLink    // with a queue that waits for output room or session window
+	owing      []*outLink    // with queued settled deliveries whose senders wait for credit
+	writerGone chan struct{} // closed at the end of a write; made by Done
 
 	// Owned by the reader.
 	b      *batch
@@ -234,6 +234,13 @@ func (c *Conn) Done() {
 	b := c.b
 	c.r.timers.remove(c)
 	c.mu.Lock()
+	for c.writing { // the last words; the owner has bounded how long they may take
+		c.writerGone = make(chan struct{})
+		gone := c.writerGone
+		c.mu.Unlock()
+		<-gone
+		c.mu.Lock()
+	}
 	c.dead = true
 	opened := c.opened
 	var lost []*amqp.Session
@@ -400,7 +407,7 @@ func (c *Conn) flushLocked(b *batch) {
 		}
 		c.lastWrite.Store(b.now)
 		c.mu.Lock()
-		c.writing = false
+		c.notWriting()
 		if err != nil {
 			c.dead = true
 			c.mu.Unlock()
@@ -432,7 +439,7 @@ func (c *Conn) write(out []byte, n int) {
 	b := c.r.newBatch()
 	c.lastWrite.Store(b.now)
 	c.mu.Lock()
-	c.writing = false
+	c.notWriting()
 	if err != nil {
 		c.dead = true
 		c.mu.Unlock()
@@ -444,6 +451,15 @@ func (c *Conn) write(out []byte, n int) {
 	}
 	b.run()
 	b.done()
+}
+
+// notWriting ends a write, with the lock held, and tells Done when that waits for it.
+func (c *Conn) notWriting() {
+	c.writing = false
+	if c.writerGone != nil {
+		close(c.writerGone)
+		c.writerGone = nil
+	}
 }
 
 // buffers are output buffers not in use: idle connections have none. The boxes they come in

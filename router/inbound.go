@@ -20,7 +20,6 @@ type message struct {
 	insertAt int        // where annotations belong when there are none
 	notes    annotations
 	refusal  amqp.Raw // rejected without being routed
-	noCredit bool
 	to       *address // of an anonymous link
 	d        *delivery
 }
