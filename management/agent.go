@@ -62,12 +62,13 @@ type Agent struct {
 	now         func() time.Time
 	kinds       []*kind
 
-	cancel   []func()             // end the subscriptions
-	queue    chan *router.Request // at most maxQueued; what does not fit is released
-	queued   atomic.Int64         // octets in queue
-	encoders chan struct{}        // holds a token for each encoder at work
-	stop     chan struct{}        // closed by Close
-	done     sync.WaitGroup       // the agent's goroutine and its encoders
+	cancel   []func()      // end the subscriptions
+	queue    chan incoming // at most maxQueued; what does not fit is released
+	queued   atomic.Int64  // octets in queue
+	encoders chan struct{} // holds a token for each encoder at work
+	stop     chan struct{} // closed by Close, through closing
+	closing  sync.Once
+	done     sync.WaitGroup // the agent's goroutine and its encoders
 
 	mu                sync.Mutex // guards what follows; held while a request is handled
 	entities          []*entity  // stored entities in creation order
@@ -90,7 +91,7 @@ func New(o Options) (*Agent, error) {
 		policyStats: o.Policy,
 		now:         o.Now,
 		kinds:       newKinds(),
-		queue:       make(chan *router.Request, maxQueued),
+		queue:       make(chan incoming, maxQueued),
 		encoders:    make(chan struct{}, maxEncoders),
 		stop:        make(chan struct{}),
 		counters:    map[string]int64{},
@@ -107,9 +108,9 @@ func New(o Options) (*Agent, error) {
 	}
 	a.logf(router.Info, "Activating management agent on $_management_internal")
 	a.cancel = []func(){
-		a.core.Subscribe("$_management_internal", true, a.enqueue),
-		a.core.Subscribe("$management", false, a.enqueue),
-		a.core.Subscribe("$management", true, a.enqueue),
+		a.core.Subscribe("$_management_internal", true, a.receive),
+		a.core.Subscribe("$management", false, a.receive),
+		a.core.Subscribe("$management", true, a.receive),
 	}
 	a.done.Go(a.run)
 	return a, nil
@@ -165,7 +166,9 @@ func (a *Agent) load(c *config.Config) error {
 
 // Close ends the agent's subscriptions and waits for its goroutines. Requests
 // that wait are released.
-func (a *Agent) Close() {
+func (a *Agent) Close() { a.closing.Do(a.close) }
+
+func (a *Agent) close() {
 	for _, cancel := range a.cancel {
 		cancel()
 	}
@@ -174,17 +177,28 @@ func (a *Agent) Close() {
 	for {
 		select {
 		case r := <-a.queue:
-			r.Settle(amqp.StateReleased)
+			r.settle(amqp.StateReleased)
 		default:
 			return
 		}
 	}
 }
 
-// enqueue takes a request from the router. It is called on the router's
+// An incoming message waits for the agent.
+type incoming struct {
+	message    []byte
+	connection uint64         // it came in on
+	settle     func(amqp.Raw) // ends the delivery with an outcome; called once
+}
+
+// receive takes a request from the router. It is called on the router's
 // goroutines and never blocks.
-func (a *Agent) enqueue(r *router.Request) {
-	size := int64(len(r.Message))
+func (a *Agent) receive(r *router.Request) {
+	a.enqueue(incoming{r.Message, r.Connection, r.Settle})
+}
+
+func (a *Agent) enqueue(r incoming) {
+	size := int64(len(r.message))
 	if a.queued.Add(size) <= maxQueuedBytes {
 		select {
 		case a.queue <- r:
@@ -193,13 +207,13 @@ func (a *Agent) enqueue(r *router.Request) {
 		}
 	}
 	a.queued.Add(-size)
-	r.Settle(amqp.StateReleased)
+	r.settle(amqp.StateReleased)
 }
 
 // run serves the queue until Close.
 func (a *Agent) run() {
-	// Runs while there are readers to forget.
-	expiry := time.NewTimer(0)
+	// Runs while there may be readers to forget.
+	expiry := time.NewTimer(readerGrace)
 	defer expiry.Stop()
 	waiting := true
 	for {
@@ -207,7 +221,7 @@ func (a *Agent) run() {
 		case <-a.stop:
 			return
 		case r := <-a.queue:
-			a.queued.Add(-int64(len(r.Message)))
+			a.queued.Add(-int64(len(r.message)))
 			a.serve(r)
 			if !waiting {
 				expiry.Reset(readerGrace)
@@ -227,17 +241,17 @@ func (a *Agent) run() {
 
 // serve takes one message from the router: it is settled, and then, if it asks
 // for a reply, carried out (MG 2.2).
-func (a *Agent) serve(r *router.Request) {
-	req, err := decodeRequest(r.Message)
+func (a *Agent) serve(r incoming) {
+	req, err := decodeRequest(r.message)
 	if err != nil {
-		r.Settle(settleRejected(err))
+		r.settle(settleRejected(err))
 		return
 	}
-	r.Settle(amqp.StateAccepted)
+	r.settle(amqp.StateAccepted)
 	if req.ReplyTo == "" {
 		return
 	}
-	req.From = Asker{Connection: r.Connection}
+	req.From = Asker{Connection: r.connection}
 	resp := a.Handle(req)
 	if p, ok := resp.Body.(*page); ok && p.to-p.from > manyRows {
 		select {

@@ -1,19 +1,14 @@
 package management
 
-import (
-	"fmt"
-	"strconv"
-
-	"qdrouter/config"
-)
+import "qdrouter/config"
 
 // A configured object is one of a core type that the configuration file names and
 // this release does not act on: it is shown, inactive, under an identity from the
 // core's counter like any other.
 type configured struct {
-	kind *kind
-	id   uint64
-	name string
+	kind     *kind
+	identity string
+	name     string
 	*config.Entity
 }
 
@@ -25,15 +20,10 @@ func configuredKind(feature string) kind {
 	}
 }
 
-// addConfigured lists an object of the configuration file. Without a name of its
-// own it is called <section>/<n>, counted from 0 (MG 5).
+// addConfigured lists an object of the configuration file.
 func (a *Agent) addConfigured(k *kind, e *config.Entity) {
-	name := e.Str("name")
-	if name == "" {
-		name = fmt.Sprintf("%s/%d", k.ShortName(), a.counters[k.Name])
-		a.counters[k.Name]++
-	}
-	a.configuredObjects = append(a.configuredObjects, &configured{k, a.core.NextID(), name, e})
+	identity, name := config.Identity(e, func() int64 { return int64(a.core.NextID()) })
+	a.configuredObjects = append(a.configuredObjects, &configured{k, identity, name, e})
 }
 
 func configuredRows(k *kind) func(*Agent, Asker) table {
@@ -58,9 +48,9 @@ func configuredColumn(a *Agent, column config.Column) func(**configured) any {
 	setting := column.Name
 	switch setting {
 	case "name":
-		return func(c **configured) any { return (*c).name }
+		return func(c **configured) any { return orNull((*c).name) }
 	case "identity":
-		return func(c **configured) any { return strconv.FormatUint((*c).id, 10) }
+		return func(c **configured) any { return (*c).identity }
 	case "type":
 		return func(c **configured) any { return (*c).kind.LongName }
 	case "operStatus":

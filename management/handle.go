@@ -135,7 +135,7 @@ func (a *Agent) stored(op string, req *Request) (status int, body any, err error
 		return 0, nil, err
 	}
 	k := target.kind
-	if k.core() {
+	if k.core() && k.coreRows == nil {
 		// Found by name or identity alone; the core answers for it.
 		narrowed := *req
 		narrowed.Properties = amqp.Map{{Key: "identity", Value: target.text("identity")}}
@@ -261,11 +261,6 @@ func selectors(req *Request) string {
 		}
 	}
 	return strings.Join(parts, " ")
-}
-
-// oneLine joins the lines of an error that holds several.
-func oneLine(err error) string {
-	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
 func quoteAll(names []string) string {

@@ -62,7 +62,7 @@ func newKinds() []*kind {
 		"authServicePlugin": {},
 		"listener":          {onCreate: createListener, onDelete: deleteListener},
 		"connector":         {onCreate: createConnector, onDelete: deleteConnector, refresh: refreshConnector},
-		"log":               {onUpdate: updateLog, refresh: refreshLog},
+		"log":               {onUpdate: updateLog},
 		"logStats":          {rows: logStatsRows},
 		"policy":            {refresh: refreshPolicy},
 		"vhost":             {},

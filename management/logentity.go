@@ -14,23 +14,6 @@ var unconfigurableModules = []string{"MAIN", "DISPLAYNAME"}
 // logModules lists the modules that have a log entity, DEFAULT included.
 func logModules() []string { return config.TypeByName("log").Attribute("module").Enum }
 
-// builtinLog is what DEFAULT has where it is not configured (MG 7.4).
-var builtinLog = map[string]any{
-	"enable": "info+", "includeTimestamp": true, "includeSource": false, "outputFile": "stderr",
-}
-
-// refreshLog fills in what DEFAULT does not set; it is never without.
-func refreshLog(_ *Agent, _ *entity, attrs map[string]any) {
-	if attrs["module"] != "DEFAULT" {
-		return
-	}
-	for name, value := range builtinLog {
-		if _, set := attrs[name]; !set {
-			attrs[name] = value
-		}
-	}
-}
-
 // updateLog puts a changed log entity into force, at once (MG 7.4).
 func updateLog(a *Agent, e *entity) error {
 	c := e.config

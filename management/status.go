@@ -3,6 +3,9 @@ package management
 import (
 	"errors"
 	"fmt"
+	"strings"
+
+	"qdrouter/config"
 )
 
 // Status codes of a reply (MG 8.1).
@@ -52,4 +55,22 @@ func asError(err error) *Error {
 		return e
 	}
 	return &Error{StatusInternalError, err.Error()}
+}
+
+// oneLine gives the text of an error that may join several, each with the
+// attribute it is about.
+func oneLine(err error) string {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var texts []string
+		for _, err := range joined.Unwrap() {
+			texts = append(texts, oneLine(err))
+		}
+		return strings.Join(texts, "; ")
+	}
+	text := err.Error()
+	var attr *config.AttrError
+	if errors.As(err, &attr) && attr.Attr != "" && !strings.Contains(text, "'"+attr.Attr+"'") {
+		text += " for attribute '" + attr.Attr + "'"
+	}
+	return text
 }

@@ -68,9 +68,6 @@ func (a *Agent) newEntity(k *kind, c *config.Entity) (*entity, error) {
 		a.counters[k.Name]++
 		return n
 	})
-	if name := c.Str("name"); name != "" {
-		e.name = name
-	}
 	for _, other := range a.entities {
 		for _, pair := range [][3]string{{"name", e.name, other.name}, {"identity", e.identity, other.identity}} {
 			if pair[1] == pair[2] {
@@ -130,16 +127,11 @@ func (a *Agent) create(req *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if attrs["identity"] != nil {
-		return nil, badRequest("'identity' attribute cannot be specified")
-	}
-	delete(attrs, "type")
-	delete(attrs, "identity")
-	if err := config.CheckCreate(t, attrs); err != nil {
-		return nil, badRequest("%s", oneLine(err))
-	}
 	if name != "" {
 		attrs["name"] = name
+	}
+	if err := config.CheckCreate(t, attrs); err != nil {
+		return nil, badRequest("%s", oneLine(err))
 	}
 	c, err := a.normalize(t, attrs)
 	if err != nil {
