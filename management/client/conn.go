@@ -5,11 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"time"
 
 	goamqp "github.com/Azure/go-amqp"
+
+	"qdrouter/amqp"
 )
 
 // Options say which router to connect to, and as whom (MG 11.1).
@@ -40,7 +43,8 @@ type Conn struct {
 	conn        *goamqp.Conn
 	session     *goamqp.Session
 	replies     *replies
-	requests    uint64 // sent so far, over all links
+	requests    uint64          // sent so far, over all links
+	addresses   map[string]bool // of the agents opened
 }
 
 // Dial connects to a router. Connecting, TLS, SASL and the exchange of open
@@ -49,7 +53,7 @@ func Dial(ctx context.Context, opts Options) (*Conn, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = DefaultTimeout
 	}
-	c := &Conn{opts: opts, containerID: newUUID()}
+	c := &Conn{opts: opts, containerID: newUUID(), addresses: make(map[string]bool)}
 	tlsConfig, err := opts.tlsConfig()
 	if err != nil {
 		return nil, err
@@ -99,6 +103,10 @@ type link struct {
 func (c *Conn) Open(ctx context.Context, address string) (*Agent, error) {
 	l := &link{conn: c, address: address}
 	name := c.containerID + "-" + address
+	if c.addresses[address] {
+		name += "-" + newUUID() // the plain name is taken
+	}
+	c.addresses[address] = true
 	err := c.step(ctx, "Opening link "+name, func(ctx context.Context) (err error) {
 		l.sender, err = c.session.NewSender(ctx, address, &goamqp.SenderOptions{Name: name})
 		return detached(err, "sender %s to %s", name, address)
@@ -151,7 +159,7 @@ func (l *link) call(ctx context.Context, r Request) (Reply, error) {
 		switch state := state.(type) {
 		case *goamqp.StateRejected:
 			if state.Error != nil {
-				return Failf(sendFailed, "REJECTED: %s", condition(state.Error))
+				return Failf(sendFailed, "REJECTED: %s", remoteCondition(state.Error))
 			}
 			return Failf(sendFailed, "REJECTED")
 		case *goamqp.StateReleased:
@@ -197,17 +205,18 @@ func (c *Conn) step(ctx context.Context, doing string, f func(context.Context) e
 	err := f(limited)
 	var failure *Failure
 	var connErr *goamqp.ConnError
+	var netErr net.Error
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case limited.Err() != nil:
+	case limited.Err() != nil || errors.As(err, &netErr) && netErr.Timeout():
 		return Failf(timedOut, "Connection %s timed out: %s", c.opts.URL, doing)
 	case errors.As(err, &failure):
 		return err
 	case errors.As(err, &connErr) && connErr.RemoteErr != nil:
-		return Failf(connectionClosed, "Connection %s closed due to: %s", c.opts.URL.Host, condition(connErr.RemoteErr))
+		return Failf(connectionClosed, "Connection %s closed due to: %s", c.opts.URL.Host, remoteCondition(connErr.RemoteErr))
 	}
 	return c.disconnected(err)
 }
@@ -215,8 +224,14 @@ func (c *Conn) step(ctx context.Context, doing string, f func(context.Context) e
 // disconnected says that there is no connection, and why.
 func (c *Conn) disconnected(err error) error {
 	var failure *Failure
-	if errors.As(err, &failure) {
+	var refusal *amqp.Error // of the SASL exchange
+	switch {
+	case errors.As(err, &failure):
 		return err
+	case errors.As(err, &refusal):
+		err = errors.New(condition(string(refusal.Condition), refusal.Description))
+	case errors.Is(err, io.EOF):
+		err = fmt.Errorf("the router closed the connection: %w", err)
 	}
 	return Failf(connectionFailed, "Connection %s disconnected: %w", c.opts.URL, err)
 }
@@ -231,7 +246,7 @@ func detached(err error, format string, args ...any) error {
 	}
 	name := fmt.Sprintf(format, args...)
 	if errors.As(err, &remote) {
-		return Failf(linkDetached, "%s closed due to: %s", name, condition(remote))
+		return Failf(linkDetached, "%s closed due to: %s", name, remoteCondition(remote))
 	}
 	var linkErr *goamqp.LinkError
 	if errors.As(err, &linkErr) {
@@ -240,11 +255,14 @@ func detached(err error, format string, args ...any) error {
 	return err
 }
 
-func condition(e *goamqp.Error) string {
-	if e.Description == "" {
-		return fmt.Sprintf("Condition('%s')", e.Condition)
+// remoteCondition and condition word an error condition as the old tools do.
+func remoteCondition(e *goamqp.Error) string { return condition(string(e.Condition), e.Description) }
+
+func condition(name, description string) string {
+	if description == "" {
+		return fmt.Sprintf("Condition('%s')", name)
 	}
-	return fmt.Sprintf("Condition('%s', '%s')", e.Condition, e.Description)
+	return fmt.Sprintf("Condition('%s', '%s')", name, description)
 }
 
 // newUUID returns a random UUID as text. Container and link names have the

@@ -31,6 +31,7 @@ const (
 	linkDetached     = "LinkDetached"        // the router refused or closed a link
 	sendFailed       = "SendException"       // the request was not accepted
 	timedOut         = "Timeout"
+	badCertificate   = "SSLException" // a file with certificates or a key is of no use
 	badValue         = "ValueError"
 )
 

@@ -33,11 +33,11 @@ func loadCertificate(certFile, keyFile, password string) (tls.Certificate, error
 		return tls.Certificate{}, err
 	}
 	if keyPEM, err = decryptKeys(keyPEM, password); err != nil {
-		return tls.Certificate{}, Failf(connectionFailed, "%s: %w", keyFile, err)
+		return tls.Certificate{}, Failf(badCertificate, "%s: %w", keyFile, err)
 	}
 	certificate, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return tls.Certificate{}, Failf(connectionFailed, "%s: %w", certFile, err)
+		return tls.Certificate{}, Failf(badCertificate, "%s: %w", certFile, err)
 	}
 	return certificate, nil
 }

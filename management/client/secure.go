@@ -31,7 +31,7 @@ func (o Options) tlsConfig() (*tls.Config, error) {
 		}
 		roots = x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(pem) {
-			return nil, Failf(connectionFailed, "no certificate in %s", o.TrustFile)
+			return nil, Failf(badCertificate, "no certificate in %s", o.TrustFile)
 		}
 	}
 	config := &tls.Config{
@@ -168,9 +168,6 @@ func exchangeHeaders(nc net.Conn, want amqp.ProtocolHeader) error {
 	return nil
 }
 
-// saslFrame is the type of a SASL frame (AMQP 1.0 part 5 §5.3.1).
-const saslFrame = 1
-
 // maxSASLFrame is the largest frame of the exchange that is read. The standard
 // promises 512 octets; a long list of mechanisms may be longer.
 const maxSASLFrame = 64 << 10
@@ -186,7 +183,7 @@ func authenticate(nc net.Conn, client *sasl.Client) error {
 		if err != nil {
 			return err
 		}
-		if h.Type != saslFrame || h.Size > maxSASLFrame {
+		if h.Type != amqp.FrameSASL || h.Size > maxSASLFrame {
 			return fmt.Errorf("unexpected frame in the SASL exchange: type %d, %d octets", h.Type, h.Size)
 		}
 		frame := make([]byte, h.Size)

@@ -27,7 +27,7 @@ type URL struct {
 // in what is missing (MG 11.2).
 func ParseURL(text string) (URL, error) {
 	u := URL{Scheme: SchemeAMQP, Host: "0.0.0.0"}
-	rest := text
+	rest := strings.TrimPrefix(text, "//")
 	if scheme, after, ok := strings.Cut(text, "://"); ok && !strings.Contains(scheme, "/") {
 		u.Scheme = strings.ToLower(scheme)
 		rest = after

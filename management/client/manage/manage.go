@@ -110,7 +110,7 @@ func (t *Task) json(body any, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return appendJSON(nil, body, t.opts.Indent), nil
+	return client.AppendJSON(nil, body, t.opts.Indent), nil
 }
 
 // selector names the entity by the options and, where they are silent, by the
@@ -159,7 +159,7 @@ func (t *Task) each(in io.Reader, notes io.Writer, done string, request func(cli
 	if err != nil {
 		return nil, err
 	}
-	input, err := parseJSON(text)
+	input, err := client.ParseJSON(text)
 	if err != nil {
 		return nil, client.Failf("JSONDecodeError", "stdin: %w", err)
 	}

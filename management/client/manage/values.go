@@ -98,7 +98,7 @@ func withBooleans(attributes client.Map) client.Map {
 // jsonOrText reads the value of --body or --properties: JSON, or plain text when
 // it does not look like an attempt at JSON.
 func jsonOrText(text string) (any, error) {
-	v, err := parseJSON([]byte(text))
+	v, err := client.ParseJSON([]byte(text))
 	if err == nil {
 		return v, nil
 	}

@@ -1,4 +1,4 @@
-package manage
+package client
 
 import (
 	"encoding/json"
@@ -11,16 +11,15 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"qdrouter/management/client"
 )
 
-// oneLine as indentation puts everything on one line.
-const oneLine = -1
+// OneLine as indentation puts everything on one line.
+const OneLine = -1
 
-// appendJSON appends v in the layout of MG 12.2: entries in their order, ASCII
-// only, and with an indentation of 0 or more one entry to a line.
-func appendJSON(b []byte, v any, indent int) []byte {
+// AppendJSON appends v, one of the values of this package, in the layout of
+// MG 12.2: entries in their order, ASCII only, and unless the indentation is
+// OneLine one entry to a line.
+func AppendJSON(b []byte, v any, indent int) []byte {
 	return appendNested(b, v, indent, 1)
 }
 
@@ -42,13 +41,13 @@ func appendNested(b []byte, v any, indent, depth int) []byte {
 		return appendItems(b, "[]", len(v), indent, depth, func(b []byte, i int) []byte {
 			return appendNested(b, v[i], indent, depth+1)
 		})
-	case client.Map:
+	case Map:
 		return appendItems(b, "{}", len(v), indent, depth, func(b []byte, i int) []byte {
 			b = appendString(b, v[i].Key)
 			return appendNested(append(b, ": "...), v[i].Value, indent, depth+1)
 		})
 	}
-	panic(fmt.Sprintf("manage: no JSON for %T", v))
+	panic(fmt.Sprintf("client: no JSON for %T", v))
 }
 
 func appendItems(b []byte, brackets string, n, indent, depth int, item func([]byte, int) []byte) []byte {
@@ -56,7 +55,7 @@ func appendItems(b []byte, brackets string, n, indent, depth int, item func([]by
 		return append(b, brackets...)
 	}
 	line := func(b []byte, depth int) []byte {
-		if indent == oneLine {
+		if indent == OneLine {
 			return b
 		}
 		return append(b, "\n"+strings.Repeat(" ", max(indent, 0)*depth)...)
@@ -65,7 +64,7 @@ func appendItems(b []byte, brackets string, n, indent, depth int, item func([]by
 	for i := range n {
 		if i > 0 {
 			b = append(b, ',')
-			if indent == oneLine {
+			if indent == OneLine {
 				b = append(b, ' ')
 			}
 		}
@@ -79,8 +78,10 @@ func floatText(v float64) string {
 	switch {
 	case math.IsNaN(v):
 		return "NaN"
-	case math.IsInf(v, 0):
-		return strings.Replace(strconv.FormatFloat(v, 'f', -1, 64), "+Inf", "Infinity", 1)[:len("Infinity")]
+	case math.IsInf(v, 1):
+		return "Infinity"
+	case math.IsInf(v, -1):
+		return "-Infinity"
 	}
 	format := byte('f')
 	if abs := math.Abs(v); abs != 0 && (abs < 1e-4 || abs >= 1e16) {
@@ -121,9 +122,9 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// parseJSON reads one JSON value and nothing after it. Maps keep the order of
+// ParseJSON reads one JSON value and nothing after it. Maps keep the order of
 // their entries; of entries with the same key the last one counts.
-func parseJSON(text []byte) (any, error) {
+func ParseJSON(text []byte) (any, error) {
 	d := json.NewDecoder(strings.NewReader(string(text)))
 	d.UseNumber()
 	v, err := parseValue(d)
@@ -161,7 +162,7 @@ func parseValue(d *json.Decoder) (any, error) {
 			_, err := d.Token()
 			return list, err
 		}
-		m := client.Map{}
+		m := Map{}
 		for d.More() {
 			key, err := d.Token()
 			if err != nil {
