@@ -24,8 +24,15 @@ type Report map[string]any
 // Debian's Proton, and returns its report.
 func Python(t testing.TB, program string, args ...string) Report {
 	t.Helper()
-	need(t, "python3-qpid-proton", protonMissing())
+	NeedProton(t)
 	return client(t, append([]string{"/usr/bin/python3", filepath.Join(Root(), "tests", "clients", "python", program)}, args...))
+}
+
+// NeedProton skips or fails a test that runs a program with Debian's Proton
+// when that is missing.
+func NeedProton(t testing.TB) {
+	t.Helper()
+	need(t, "python3-qpid-proton", protonMissing())
 }
 
 // Node runs tests/clients/node/PROGRAM, which uses rhea, and returns its

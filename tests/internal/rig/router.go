@@ -121,14 +121,14 @@ func (r *Router) stop(t testing.TB) {
 	case <-r.done:
 		t.Errorf("router ended before the test did: %v", r.err)
 	default:
-		r.cmd.Process.Signal(syscall.SIGTERM)
+		syscall.Kill(r.PID(), syscall.SIGTERM)
 		select {
 		case <-r.done:
 			if r.err != nil {
 				t.Errorf("router ended with %v after SIGTERM, want status 0", r.err)
 			}
 		case <-time.After(stopLimit):
-			r.cmd.Process.Signal(syscall.SIGQUIT) // a Go program prints its goroutines
+			syscall.Kill(r.PID(), syscall.SIGABRT) // a Go program prints its goroutines
 			select {
 			case <-r.done:
 			case <-time.After(time.Second):
@@ -178,8 +178,21 @@ func (r *Router) URL(t testing.TB) string {
 	return "amqp://" + r.Addr(t)
 }
 
-// PID returns the process id.
-func (r *Router) PID() int { return r.cmd.Process.Pid }
+// operational matches the line CFG A26 promises.
+var operational = regexp.MustCompile(`Operational, \d+ Threads Running \(process ID (\d+)\)`)
+
+// PID returns the id of the router's process. When something else was told to
+// run the router, such as make, the router's log says it.
+func (r *Router) PID() int {
+	for _, line := range r.log.all() {
+		if m := operational.FindStringSubmatch(line); m != nil {
+			if pid, err := strconv.Atoi(m[1]); err == nil {
+				return pid
+			}
+		}
+	}
+	return r.cmd.Process.Pid
+}
 
 // Alive reports whether the process runs.
 func (r *Router) Alive() bool {
