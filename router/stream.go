@@ -100,8 +100,7 @@ func (c *Conn) continueStream(in *inLink, p *partial, t *amqp.Transfer, payload 
 	}
 	if !t.More {
 		in.partial = nil
-		b.run()
-		c.endArriving(p)
+		c.endArriving(p) // before the receivers can see the end and answer
 	}
 }
 
