@@ -27,6 +27,7 @@ type annotations struct {
 	to, ingress []byte
 	hasIngress  bool
 	trace       amqp.Raw
+	hops        int // entries of trace
 	phase       byte
 }
 
@@ -79,6 +80,7 @@ func (n *annotations) read(section amqp.Raw, strip bool) *amqp.Error {
 				if _, isString := stringText(e); !isString {
 					return invalidAnnotations("Invalid x-opt-qd.trace")
 				}
+				n.hops++
 			}
 			n.trace = v
 		case annotationPhase:

@@ -64,6 +64,9 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 	}
 	in.l.Attach(answer(a))
 	in.up = true
+	if a.Source != nil {
+		in.source = a.Source.Address.V
+	}
 	in.addr.Store(addr)
 	if in.closed { // detached meanwhile; its event follows
 		c.mu.Unlock()
@@ -121,6 +124,10 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 	}
 	out.l.Attach(answer(a))
 	out.addr = addr
+	out.source = a.Source.Address.V
+	if a.Target != nil {
+		out.target = a.Target.Address.V
+	}
 	if out.closed {
 		c.mu.Unlock()
 		r.discardAddress(addr)

@@ -21,6 +21,8 @@ type Conn struct {
 	wire Wire
 	born int64 // nanoseconds on the router's clock
 
+	messageLog messageLog
+
 	slot         atomic.Int32 // where batches usually keep this connection's work
 	lastRead     atomic.Int64 // nanoseconds on the router's clock
 	lastWrite    atomic.Int64
@@ -67,7 +69,7 @@ func (e engine) Flush()  { e.routeRead(); e.b.run() }
 // at once (CFG L9).
 func (r *Router) NewConn(o ConnOptions, w Wire) *Conn {
 	now := r.now()
-	c := &Conn{r: r, o: o, wire: w, born: now}
+	c := &Conn{r: r, o: o, wire: w, born: now, messageLog: parseMessageLog(o.MessageLog)}
 	c.lastRead.Store(now)
 	c.lastWrite.Store(now)
 	if o.LinkCapacity == 0 {

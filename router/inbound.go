@@ -155,7 +155,12 @@ var rejectUnavailable = amqp.Raw(amqp.AppendRejected(nil, &amqp.Error{
 	Condition: amqp.ErrCondNotFound, Description: "Deliveries cannot be sent to an unavailable address"}))
 
 // parse finds what routing needs of a complete message.
-func (c *Conn) parse(m *message) { c.walk(m, true) }
+func (c *Conn) parse(m *message) {
+	c.walk(m, true)
+	if c.messageLog != 0 {
+		c.logMessage("Received", m.in.l.Name, m.in.source, string(m.in.template), m.payload, true)
+	}
+}
 
 // walk looks at a message as far as it is here. It reports false when more of it is needed;
 // what is wrong with it is in m.refusal.
@@ -177,6 +182,11 @@ func (c *Conn) walk(m *message, complete bool) bool {
 	if m.sections.Present() {
 		if e := m.notes.read(m.sections.Value(m.payload), c.o.StripIn); e != nil { // RT E56
 			m.refusal = amqp.AppendRejected(nil, e)
+			c.r.logf("ROUTER", Warning, "[C%d][L%d] Message rejected - invalid MA section: %s", c.o.ID, m.in.id, e.Description) // CFG R30
+			return true
+		}
+		if m.notes.hops > c.r.radius()+1 { // RT E57
+			m.refusal = amqp.StateReleased
 			return true
 		}
 	}

@@ -113,6 +113,7 @@ type inLink struct {
 	addr     atomic.Pointer[address] // nil = anonymous, set by the core before any credit
 	anon     bool
 	template []byte // x-opt-qd.to of what comes in here: the target as attached
+	source   string // for log lines
 	attached uint32 // second
 
 	// Owned by the reader.
@@ -200,6 +201,8 @@ type outLink struct {
 	l        *amqp.Link
 	capacity int32
 	settles  bool // the receiver asked for settled deliveries (RT F75)
+	source   string
+	target   string // for log lines
 	attached uint32
 
 	// load counts undelivered and unsettled deliveries; it is reserved when the link is chosen

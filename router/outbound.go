@@ -1,6 +1,7 @@
 package router
 
 import (
+	"slices"
 	"sync"
 
 	"qdrouter/amqp"
@@ -18,6 +19,9 @@ func (c *Conn) transmit(o *op, b *batch) {
 	if out.closed || c.dead {
 		c.undeliverable(o.ref, o.in, o.settled, out, b)
 		return
+	}
+	if c.messageLog != 0 {
+		c.logMessage("Sent", out.l.Name, out.source, out.target, slices.Concat(o.parts[:]...), true)
 	}
 	if out.queue.n == 0 && out.l.Credit() > 0 && out.l.Fits(o.size()) && out.sess.s.OutWindow() > 0 && len(c.eng.Out) < outputRoom {
 		c.tags++

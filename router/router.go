@@ -120,6 +120,9 @@ func (r *Router) logf(module string, level Level, format string, args ...any) {
 	}
 }
 
+// radius is how many hops the farthest router of the network is away (RT F52).
+func (r *Router) radius() int { return 0 }
+
 // NextIdentity draws from the one counter that links and configured entities share (MG 5).
 func (r *Router) NextIdentity() uint64 { return r.identity.Add(1) }
 
