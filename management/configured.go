@@ -22,7 +22,7 @@ func configuredKind(feature string) kind {
 
 // addConfigured lists an object of the configuration file.
 func (a *Agent) addConfigured(k *kind, e *config.Entity) {
-	identity, name := config.Identity(e, func() int64 { return int64(a.core.NextID()) })
+	identity, name := config.Identity(e, func() int64 { return int64(a.core.NextIdentity()) })
 	a.configuredObjects = append(a.configuredObjects, &configured{k, identity, name, e})
 }
 

@@ -32,8 +32,8 @@ type Core interface {
 	// by; router.ErrForbidden for inter-router and edge connections.
 	KillConnection(id, by uint64) error
 	SetTrace(id uint64, on bool) error
-	// NextID draws from the counter that links and configured objects share.
-	NextID() uint64
+	// NextIdentity draws from the counter that links and configured objects share.
+	NextIdentity() uint64
 }
 
 // Server is what opens and closes sockets as listeners and connectors come and

@@ -70,7 +70,7 @@ func (c *fakeCore) Connections() []router.ConnectionInfo   { return slices.Clone
 func (c *fakeCore) Addresses() []router.AddressInfo        { return slices.Clone(c.addresses) }
 func (c *fakeCore) Nodes() []router.NodeInfo               { return slices.Clone(c.nodes) }
 func (c *fakeCore) AddressConfigs() []router.AddressConfig { return slices.Clone(c.configs) }
-func (c *fakeCore) NextID() uint64                         { c.lastID++; return c.lastID }
+func (c *fakeCore) NextIdentity() uint64                   { c.lastID++; return c.lastID }
 
 func (c *fakeCore) Links() []router.LinkInfo {
 	c.snapshots++
@@ -95,7 +95,7 @@ func (c *fakeCore) AddAddressConfig(a router.AddressConfig) (router.AddressConfi
 	case a.IngressPhase < 0 || a.EgressPhase < 0:
 		return a, router.ErrPhases
 	}
-	a.ID = c.NextID()
+	a.ID = c.NextIdentity()
 	c.configs = append(c.configs, a)
 	return a, nil
 }
@@ -168,10 +168,10 @@ type fakeLogs struct {
 
 func (l *fakeLogs) Configure(module string, s LogSettings) error {
 	if s.OutputFile != nil && *s.OutputFile == "" {
-		return errors.New("CError: Configuration: Failed to open log file ''")
+		return errors.New("Configuration: Failed to open log file ''")
 	}
 	if s.Enable != nil && *s.Enable == "foo" {
-		return errors.New("CError: Configuration: 'foo' is not a valid log level. Should be one of {none, trace, debug, info, notice, warning, error, critical}.")
+		return errors.New("Configuration: 'foo' is not a valid log level")
 	}
 	l.settings[module] = s
 	return nil

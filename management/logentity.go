@@ -23,7 +23,7 @@ func updateLog(a *Agent, e *entity) error {
 		IncludeSource:    optional[bool](c, "includeSource"),
 		OutputFile:       optional[string](c, "outputFile"),
 	}); err != nil {
-		return internalError("%s", oneLine(err))
+		return internalError("CError: %s", err)
 	}
 	return nil
 }

@@ -58,8 +58,17 @@ const area = "0"
 // routerRows gives the core view: the live counters of this router (MG 3).
 func routerRows(a *Agent, _ Asker) table {
 	settings := a.router.config
+	stats := a.core.Stats()
+	for _, c := range a.configuredObjects {
+		switch c.kind.Name {
+		case "router.config.linkRoute":
+			stats.LinkRouteCount++
+		case "router.config.autoLink":
+			stats.AutoLinkCount++
+		}
+	}
 	return &snapshot[routerView]{[]routerView{{
-		RouterStats: a.core.Stats(),
+		RouterStats: stats,
 		id:          a.routerID,
 		mode:        settings.Str("mode"),
 		version:     a.version,

@@ -69,7 +69,8 @@ func oneLine(err error) string {
 	}
 	text := err.Error()
 	var attr *config.AttrError
-	if errors.As(err, &attr) && attr.Attr != "" && !strings.Contains(text, "'"+attr.Attr+"'") {
+	if errors.As(err, &attr) && attr.Attr != "" &&
+		!strings.Contains(text, "'"+attr.Attr+"'") && !strings.Contains(text, attr.Attr+"=") {
 		text += " for attribute '" + attr.Attr + "'"
 	}
 	return text
