@@ -221,9 +221,6 @@ func (r *confReader) scalar(key, raw string, unquoted bool) (string, any, bool) 
 // nested reads the entries of a map up to its closing brace.
 func (r *confReader) nested(name string, unquoted bool, depth int) map[string]any {
 	start := r.next
-	if depth > maxNesting {
-		r.errorf(start, "", "more than %d levels of nesting", maxNesting)
-	}
 	m := map[string]any{}
 	for {
 		full, ok := r.line()
@@ -235,8 +232,12 @@ func (r *confReader) nested(name string, unquoted bool, depth int) map[string]an
 		if line == "}" || unquoted && line == "}," {
 			return m
 		}
-		if sub := mapLine.FindStringSubmatch(line); sub != nil && depth <= maxNesting {
-			m[sub[1]] = r.nested(sub[1], unquoted, depth+1)
+		if sub := mapLine.FindStringSubmatch(line); sub != nil {
+			if depth == maxNesting {
+				r.errorf(r.next, "", "more than %d levels of nesting", maxNesting)
+			} else {
+				m[sub[1]] = r.nested(sub[1], unquoted, depth+1)
+			}
 		} else if key, value, ok := r.attribute(full, unquoted); ok {
 			m[key] = value
 		}

@@ -355,9 +355,11 @@ func readJSON(text string) ([]*section, *syntaxError) {
 			return r.unexpected(`"]"`)
 		})
 		if err == nil && part != 2 {
-			return r.errorf(`a section must be a list of a name and a map: ["listener", {"port": "amqp"}]`)
+			err = r.errorf(`a section must be a list of a name and a map: ["listener", {"port": "amqp"}]`)
 		}
-		sections = append(sections, s)
+		if err == nil {
+			sections = append(sections, s)
+		}
 		return err
 	})
 	if err == nil && r.peek() != 0 {
