@@ -27,6 +27,13 @@ func TestCreateConvertsValues(t *testing.T) {
 	}
 }
 
+// MG 7.1: a root directory for files makes a listener an HTTP one.
+func TestRootDirectoryImpliesHTTP(t *testing.T) {
+	b := newBench(t, standaloneConf)
+	subset(t, map[string]any{"http": true, "httpRootDir": "/srv"},
+		asMap(t, b.want(t, 201, "", attrs("port", "1", "httpRootDir", "/srv"), "operation=CREATE", "type=listener", "name=h")))
+}
+
 // MG 16, point 14, and MG 4.3: what CREATE refuses; nothing is made then.
 func TestCreateRefuses(t *testing.T) {
 	b := newBench(t, standaloneConf)

@@ -19,6 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var _ Core = (*router.Router)(nil)
+
 // fakeCore is a router as the agent sees one: tables that a test fills, and a
 // record of what was sent.
 type fakeCore struct {

@@ -60,7 +60,7 @@ func newKinds() []*kind {
 		},
 		"sslProfile":        {onCreate: createSSLProfile},
 		"authServicePlugin": {},
-		"listener":          {onCreate: createListener, onDelete: deleteListener},
+		"listener":          {onCreate: createListener, onDelete: deleteListener, refresh: refreshListener},
 		"connector":         {onCreate: createConnector, onDelete: deleteConnector, refresh: refreshConnector},
 		"log":               {onUpdate: updateLog},
 		"logStats":          {rows: logStatsRows},

@@ -45,9 +45,13 @@ binding {
 func queryBench(t *testing.T, links int) *bench {
 	b := newBench(t, standaloneConf)
 	for i := range links {
-		b.core.links = append(b.core.links, router.LinkInfo{ID: uint64(i + 1), Name: fmt.Sprint("link", i), OwningAddr: fmt.Sprint("M0a", i), Type: "endpoint"})
+		b.core.links = append(b.core.links, newLink(i))
 	}
 	return b
+}
+
+func newLink(i int) router.LinkInfo {
+	return router.LinkInfo{ID: uint64(i + 1), Name: fmt.Sprint("link", i), OwningAddr: fmt.Sprint("M0a", i), Type: "endpoint"}
 }
 
 func names(names ...any) amqp.Map { return attrs("attributeNames", amqp.List(names)) }

@@ -18,6 +18,13 @@ func (a *Agent) hasPlugin(name string) bool {
 	return false
 }
 
+// refreshListener shows what a root directory implies (MG 7.1).
+func refreshListener(_ *Agent, e *entity, attrs map[string]any) {
+	if e.config.Str("httpRootDir") != "" {
+		attrs["http"] = true
+	}
+}
+
 func deleteListener(a *Agent, e *entity) error { return a.server.DeleteListener(e.identity) }
 
 // createConnector starts connecting (MG 7.2).
