@@ -78,8 +78,8 @@ type Agent struct {
 	readers           readers
 }
 
-// New starts an agent with the entities of the configuration, which the router
-// has already put into force, and subscribes it to its addresses.
+// New starts an agent with the entities of the configuration and subscribes it to
+// its addresses. Putting the configuration into force is left to the caller.
 func New(o Options) (*Agent, error) {
 	a := &Agent{
 		core:        o.Core,

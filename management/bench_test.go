@@ -22,7 +22,7 @@ func BenchmarkLinkPages(b *testing.B) {
 	for b.Loop() {
 		octets := 0
 		for offset := 0; offset <= 10_000; offset += 500 {
-			req := Request{ReplyTo: "r", Properties: append(props("operation=QUERY", "entityType=router.link", fmt.Sprint("offset=", offset), "count=500")),
+			req := Request{ReplyTo: "r", Properties: props("operation=QUERY", "entityType=router.link", fmt.Sprint("offset=", offset), "count=500"),
 				Body: amqp.Map{{Key: "attributeNames", Value: amqp.List{}}}}
 			resp := bench.Handle(req)
 			octets += len(resp.Append(nil, &req))

@@ -11,8 +11,8 @@ import (
 // creation order.
 type Core interface {
 	// Subscribe hands every message for address to handle, which must not block
-	// and settles each request in its own time. With local the address is reached
-	// as _local/… too, and only so (MG 1).
+	// and settles each request in its own time. local binds the address as one of
+	// this router only, as _local/ does (MG 1).
 	Subscribe(address string, local bool, handle func(*router.Request)) (cancel func())
 	// Send sends a message of the router's own, pre-settled; to unknown addresses
 	// it is dropped (RT X12).

@@ -134,4 +134,4 @@ func needs(feature string) coreOp {
 	}
 }
 
-func noRows(*Agent, Asker) table { return tables(nil) }
+func noRows(*Agent, Asker) table { return storedTable(nil) }

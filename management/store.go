@@ -49,7 +49,7 @@ func storedRows(k *kind) func(*Agent, Asker) table {
 	}
 }
 
-// stored gives the stored entity of that identity.
+// entity gives the stored entity of that identity.
 func (a *Agent) entity(identity string) *entity {
 	for _, e := range a.entities {
 		if e.identity == identity {

@@ -25,27 +25,6 @@ func (s *snapshot[T]) Value(i int, attribute string) any {
 	return nil
 }
 
-// tables is several tables one after the other.
-type tables []table
-
-func (ts tables) Len() int {
-	n := 0
-	for _, t := range ts {
-		n += t.Len()
-	}
-	return n
-}
-
-func (ts tables) Value(i int, attribute string) any {
-	for _, t := range ts {
-		if i < t.Len() {
-			return t.Value(i, attribute)
-		}
-		i -= t.Len()
-	}
-	return nil
-}
-
 // find gives the row whose attribute has that text.
 func find(t table, attribute, text string) (row int, ok bool) {
 	for i := range t.Len() {
