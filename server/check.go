@@ -1,0 +1,104 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+
+	"qdrouter/config"
+	"qdrouter/router"
+	"qdrouter/security"
+)
+
+// Check finds what New would refuse, without starting anything. The remarks tell
+// what would run otherwise than its file says, or not at all.
+func Check(cfg *config.Config, opts Options) (remarks []string, err error) {
+	remarks, err = check(cfg, opts)
+	if err != nil {
+		return remarks, err
+	}
+	rt := cfg.Router()
+	sasl, warnings, err := security.LoadSASL(saslDir(rt), rt.Str("saslConfigName"))
+	if err != nil {
+		return remarks, applied("CError", err)
+	}
+	remarks = append(remarks, warnings...)
+	for _, name := range cfg.Unimplemented {
+		remarks = append(remarks, name+" has no effect in this version")
+	}
+	for _, e := range cfg.Of("listener") {
+		if why := listenerRefusal(e, sasl); why != "" {
+			remarks = append(remarks, fmt.Sprintf("listener %s would refuse every connection: %s", hostPort(e), why))
+		}
+		for _, w := range sasl.Warnings(listenerSecurity(e)) {
+			remarks = append(remarks, fmt.Sprintf("listener %s: %s", hostPort(e), w))
+		}
+	}
+	for _, e := range cfg.Of("connector") {
+		if why := connectorRefusal(e); why != "" {
+			remarks = append(remarks, fmt.Sprintf("connector %s would never connect: %s", hostPort(e), why))
+		}
+	}
+	return remarks, nil
+}
+
+// check judges what goes beyond the configuration's own rules.
+func check(cfg *config.Config, opts Options) (warnings []string, err error) {
+	var errs []error
+	if cfg.Policy().Bool("enableVhostPolicy") && !opts.InsecureIgnorePolicy {
+		errs = append(errs, applied("PolicyError", errors.New("enableVhostPolicy is set, but this version cannot enforce vhost policy; "+
+			"--insecure-ignore-policy starts the router without it")))
+	}
+	plugins := make(map[string]bool)
+	for _, e := range cfg.Of("authServicePlugin") {
+		plugins[e.Str("name")] = true
+	}
+	for _, e := range cfg.Of("listener") {
+		if p := e.Str("saslPlugin"); p != "" && !plugins[p] {
+			errs = append(errs, applied("CError", fmt.Errorf("Configuration: Cannot find sasl plugin %s", p))) //lint:ignore ST1005 text of 1.19
+		}
+		if _, err := listenerOptions(e); err != nil {
+			errs = append(errs, applied("CError", err))
+		}
+	}
+	for _, e := range cfg.Of("connector") {
+		_, w, err := e.Password()
+		if err != nil {
+			errs = append(errs, applied("CError", fmt.Errorf("connector %s: %w", hostPort(e), err)))
+		}
+		for _, w := range w {
+			warnings = append(warnings, w.Text)
+		}
+	}
+	return warnings, errors.Join(errs...)
+}
+
+// addressConfig translates a router.config.address. Without phases a waypoint
+// has 0 and 1, any other address 0 and 0; one phase alone leaves the other at -1,
+// which the router refuses (RT F15).
+func addressConfig(e *config.Entity) router.AddressConfig {
+	distribution, _ := router.ParseDistribution(e.Str("distribution"))
+	a := router.AddressConfig{
+		Name:         e.Str("name"),
+		Prefix:       e.Str("prefix"),
+		Pattern:      e.Str("pattern"),
+		Distribution: distribution,
+		Priority:     -1,
+		Fallback:     e.Bool("enableFallback"),
+	}
+	switch in, out := e.Has("ingressPhase"), e.Has("egressPhase"); {
+	case in || out:
+		a.IngressPhase, a.EgressPhase = -1, -1
+		if in {
+			a.IngressPhase = int(e.Int("ingressPhase"))
+		}
+		if out {
+			a.EgressPhase = int(e.Int("egressPhase"))
+		}
+	case e.Bool("waypoint"):
+		a.EgressPhase = 1
+	}
+	if e.Has("priority") {
+		a.Priority = max(int(e.Int("priority")), -1)
+	}
+	return a
+}
