@@ -73,8 +73,15 @@ func (s *socket) TryWrite(p []byte) (int, error) {
 // Write is router.Wire's.
 func (s *socket) Write(p []byte) (int, error) { return s.nc.Write(p) }
 
-// Cut is router.Wire's.
-func (s *socket) Cut() { s.nc.Close() }
+// Cut is router.Wire's. It shuts the socket down rather than closing it: Close waits for the
+// raw read to end, and Cut may come from within it. The reader finds the end and closes.
+func (s *socket) Cut() {
+	if s.raw == nil {
+		s.nc.Close()
+		return
+	}
+	s.raw.Control(func(fd uintptr) { syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
+}
 
 // lingerLimit is how long what is left to write may take once the reader has ended.
 const lingerLimit = time.Second
