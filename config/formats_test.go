@@ -37,7 +37,7 @@ func TestJSON(t *testing.T) {
 		{name: "null is absent", file: `[["listener", {"port": null, "host": "h"}]]`, want: "listener(host=h)"},
 		{name: "last key counts (B16)", file: `[["router", {"id": "A", "id": "B"}]]`, want: "router(id=B)"},
 		{name: "number for text", file: `[["router", {"id": 17, "metadata": true}]]`, want: "router(id=17 metadata=true)"},
-		{name: "trailing comma", file: "[[\"router\", {\"id\": \"A\",}]]", problems: []string{"1: '}' where a key in double quotes should be"}},
+		{name: "trailing comma", file: "[[\"router\", {\"id\": \"A\",}]]", problems: []string{"1: Expecting property name enclosed in double quotes: '}' where it should be"}},
 		{name: "trailing comment", file: "[\n[\"router\", {}] # x\n]", problems: []string{`2: '#' where "," or "]" should be`}},
 		{name: "not closed", file: "[\n[\"router\", {}]\n", problems: []string{`3: end of text where "," or "]" should be`}},
 		{name: "text behind", file: "[]\nx", problems: []string{"2: 'x' where the end of the file should be"}},

@@ -123,7 +123,7 @@ func (r *jsonReader) object(depth int, member func(key string, line int, v any))
 func (r *jsonReader) members(depth int, member func(key string, line int, v any)) *syntaxError {
 	return r.items('}', func() *syntaxError {
 		if r.peek() != '"' {
-			return r.unexpected("a key in double quotes")
+			return r.errorf("Expecting property name enclosed in double quotes: %v", r.unexpected("it"))
 		}
 		line := r.line
 		key, err := r.string()

@@ -389,9 +389,6 @@ func (l *loader) advise(e *Entity, entities []*Entity) {
 	}
 	switch e.Type.Name {
 	case "listener":
-		if e.Has("trustedCertsFile") {
-			l.warn("CONN_MGR", "warning", "Configuration listener attribute 'trustedCertsFile' is not used. Specify sslProfile caCertFile instead.")
-		}
 		if e.Bool("requireSsl") && !e.Has("sslProfile") {
 			l.warn("CONN_MGR", "warning", where("requireSsl without an sslProfile refuses every connection"))
 		}
@@ -458,11 +455,11 @@ func (l *loader) policyDir() {
 	l.config.Warnings = append(l.config.Warnings, vhosts.warnings...)
 }
 
-// passwords resolves all passwords once, so that a missing one stops the start.
+// passwords resolves all passwords once, so that a missing one stops the start. The
+// warnings are left to those who will use the passwords.
 func (l *loader) passwords() {
 	for _, e := range l.config.Entities {
-		_, warnings, err := e.Password()
-		l.config.Warnings = append(l.config.Warnings, warnings...)
+		_, _, err := e.Password()
 		if err == nil {
 			continue
 		}

@@ -248,12 +248,12 @@ func TestEntityPassword(t *testing.T) {
 			t.Errorf("%s: %v", tt.file, err)
 			continue
 		}
-		got, _, err := c.Of(tt.typeName)[0].Password()
+		got, warned, err := c.Of(tt.typeName)[0].Password()
 		if got != tt.want || err != nil {
 			t.Errorf("%s: password = %q, %v, want %q", tt.file, got, err, tt.want)
 		}
-		if w := strings.Join(warnings(c), "\n"); w != tt.warning {
-			t.Errorf("%s: warnings = %q, want %q", tt.file, w, tt.warning)
+		if w := strings.Join(warnings(&Config{Warnings: warned}), "\n"); w != tt.warning || len(c.Warnings) > 0 {
+			t.Errorf("%s: warnings = %q, %q by Load, want %q and none", tt.file, w, warnings(c), tt.warning)
 		}
 	}
 }

@@ -68,8 +68,8 @@ func readPassword(path string) (string, error) {
 }
 
 // Password returns the resolved password of an sslProfile or a connector, "" when it
-// has none (CFG S4 to S6). Load has done so once and reports the warnings and the
-// error; later the file or the variable may have changed.
+// has none (CFG S4 to S6). Load has tried it once and refused the file if there was
+// an error; the warnings are to be logged by who uses the password.
 func (e *Entity) Password() (password string, warnings []Warning, err error) {
 	switch {
 	case e.Type.Name == "connector" && e.Has("saslPassword"):

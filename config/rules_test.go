@@ -81,14 +81,13 @@ func TestCrossRules(t *testing.T) {
 		{name: "console (D7)", file: "console {\n proxy: p\n home: h\n listener: l\n}", want: "console(home=h listener=l proxy=p)",
 			warnings: []string{"AGENT (warning) Console entity is deprecated: Use http:yes on listener entity instead"}},
 		{name: "console without proxy (D7)", file: "console {\n home: h\n}", problems: []string{"1 console.proxy: ~console: Missing required attribute 'proxy'"}},
-		{name: "settings of no use", file: "listener {\n trustedCertsFile: f\n requireSsl: yes\n}\nauthServicePlugin {\n name: a\n authService: h:1\n}\nsslProfile {\n name: p\n protocols: TLSv1.2,SSLv23\n}\nsslProfile {\n name: q\n protocols: TLSv1;TLSv1.3\n}\nlistener {\n name: l\n sslProfile: none\n}",
-			want: "listener(requireSsl=true trustedCertsFile=f) authServicePlugin(authService=h:1 name=a) sslProfile(name=p protocols=TLSv1.2,SSLv23) sslProfile(name=q protocols=TLSv1;TLSv1.3) listener(name=l sslProfile=none)",
+		{name: "settings of no use", file: "listener {\n requireSsl: yes\n}\nauthServicePlugin {\n name: a\n authService: h:1\n}\nsslProfile {\n name: p\n protocols: TLSv1.2,SSLv23\n}\nsslProfile {\n name: q\n protocols: TLSv1;TLSv1.3\n}\nlistener {\n name: l\n sslProfile: none\n}",
+			want: "listener(requireSsl=true) authServicePlugin(authService=h:1 name=a) sslProfile(name=p protocols=TLSv1.2,SSLv23) sslProfile(name=q protocols=TLSv1;TLSv1.3) listener(name=l sslProfile=none)",
 			warnings: []string{
-				"CONN_MGR (warning) Configuration listener attribute 'trustedCertsFile' is not used. Specify sslProfile caCertFile instead.",
 				"CONN_MGR (warning) requireSsl without an sslProfile refuses every connection (listener/:amqp of line 1)",
 				"CONN_MGR (warning) Attribute authService of entity authServicePlugin has been deprecated. Use host and port instead.",
-				"CONN_MGR (error) Unknown TLS version 'SSLv23' in protocols: connections with this profile will fail (sslProfile 'p' of line 9)",
-				"CONN_MGR (warning) There is no sslProfile 'none' (listener 'l' of line 17)"}},
+				"CONN_MGR (error) Unknown TLS version 'SSLv23' in protocols: connections with this profile will fail (sslProfile 'p' of line 8)",
+				"CONN_MGR (warning) There is no sslProfile 'none' (listener 'l' of line 16)"}},
 	} {
 		tt.run(t, FormatConf)
 	}
