@@ -66,7 +66,7 @@ func Dial(ctx context.Context, opts Options) (*Conn, error) {
 		if nc, err = secure(ctx, nc, tlsConfig, opts); err != nil {
 			return c.disconnected(err)
 		}
-		c.replies = &replies{Conn: nc}
+		c.replies = &replies{Conn: nc, credited: make(chan struct{}, 1)}
 		c.conn, err = goamqp.NewConn(ctx, c.replies, &goamqp.ConnOptions{
 			ContainerID: c.containerID,
 			HostName:    opts.URL.Host,
@@ -121,7 +121,11 @@ func (c *Conn) Open(ctx context.Context, address string) (*Agent, error) {
 			DynamicAddress: true,
 			Credit:         1,
 		})
-		return detached(err, "receiver %s from a dynamic source", name)
+		if err != nil {
+			return detached(err, "receiver %s from a dynamic source", name)
+		}
+		c.awaitCredit(ctx)
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -181,6 +185,7 @@ func (l *link) call(ctx context.Context, r Request) (Reply, error) {
 			if err := l.receiver.AcceptMessage(ctx, m); err != nil {
 				return err
 			}
+			l.conn.awaitCredit(ctx)
 			for _, raw := range l.conn.replies.take() {
 				got, correlation, err := decodeReply(raw)
 				if err != nil {
@@ -194,6 +199,17 @@ func (l *link) call(ctx context.Context, r Request) (Reply, error) {
 		}
 	})
 	return reply, err
+}
+
+// awaitCredit waits until the router has been given credit for the next reply,
+// so that this does not depend on chance in a report on this very link. A
+// connection that ends meanwhile is for the next request to notice.
+func (c *Conn) awaitCredit(ctx context.Context) {
+	select {
+	case <-c.replies.credited:
+	case <-c.conn.Done():
+	case <-ctx.Done():
+	}
 }
 
 // step runs one step that waits, and limits it. An error it returns is told in

@@ -81,7 +81,8 @@ func TestFailuresOnTheWay(t *testing.T) {
 	}{
 		{"refused", long, "LinkDetached: sender UUID-refused to refused closed due to: Condition('amqp:not-found', 'no such node')"},
 		{"nocredit", short, "Timeout: Connection URL timed out: Sending on sender UUID-nocredit"},
-		{"silent", short, "Timeout: Connection URL timed out: Waiting for response"},
+		// On a very busy machine it is the sending that takes too long.
+		{"silent", short, "Timeout: Connection URL timed out: "},
 		{"reject", long, "SendException: REJECTED: Condition('amqp:decode-error', 'junk')"},
 		{"release", long, "SendException: RELEASED"},
 		{"hangup", long, "ConnectionException: Connection URL disconnected: EOF"},
@@ -90,9 +91,9 @@ func TestFailuresOnTheWay(t *testing.T) {
 		t.Run(tt.address, func(t *testing.T) {
 			p := startPeer(t, &peer{})
 			conn := dial(t, Options{URL: p.url(SchemeAMQP), Timeout: long})
-			conn.opts.Timeout = tt.timeout
 			agent, err := conn.Open(context.Background(), tt.address)
 			if err == nil {
+				conn.opts.Timeout = tt.timeout
 				_, err = agent.Read(context.Background(), Selector{Name: "x"})
 			}
 			if err == nil {
@@ -101,7 +102,7 @@ func TestFailuresOnTheWay(t *testing.T) {
 			got := Class(err) + ": " + err.Error()
 			got = strings.ReplaceAll(got, p.url(SchemeAMQP).String(), "URL")
 			got = strings.ReplaceAll(got, conn.containerID, "UUID")
-			if got != tt.want {
+			if got != tt.want && (tt.timeout != short || !strings.HasPrefix(got, tt.want)) {
 				t.Errorf("error %q, want %q", got, tt.want)
 			}
 		})

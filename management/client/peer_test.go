@@ -144,6 +144,8 @@ type peerSession struct {
 	nc        net.Conn
 	addresses map[uint32]string // of the client's senders, by handle
 	replyTo   uint32            // handle of the client's newest receiver
+	credit    uint32            // of that receiver
+	pending   [][]byte          // messages that wait for credit
 	sent      uint32            // deliveries
 }
 
@@ -165,6 +167,11 @@ func (s *peerSession) handle(channel uint16, performative amqp.Performative, pay
 		return s.write(channel, &amqp.Begin{RemoteChannel: amqp.Some(channel), NextOutgoingID: 0, IncomingWindow: 100, OutgoingWindow: 100})
 	case *amqp.Attach:
 		return s.attach(channel, p)
+	case *amqp.Flow:
+		if p.Handle.Set && p.Handle.V == s.replyTo {
+			s.credit = p.LinkCredit.V
+		}
+		return s.deliver(channel)
 	case *amqp.Transfer:
 		return s.transfer(channel, p, payload)
 	case *amqp.Close:
@@ -177,7 +184,7 @@ func (s *peerSession) handle(channel uint16, performative amqp.Performative, pay
 func (s *peerSession) attach(channel uint16, a *amqp.Attach) error {
 	answer := &amqp.Attach{Name: a.Name, Handle: a.Handle, Role: !a.Role}
 	if a.Role == amqp.RoleReceiver {
-		s.replyTo = a.Handle
+		s.replyTo, s.credit = a.Handle, 0
 		answer.InitialDeliveryCount = amqp.Some[uint32](0)
 		answer.Source = &amqp.Source{Address: amqp.Some("temp.reply"), Dynamic: true}
 		answer.Target = a.Target
@@ -221,11 +228,20 @@ func (s *peerSession) transfer(channel uint16, t *amqp.Transfer, payload []byte)
 	if err != nil || s.addresses[t.Handle] != "$management" {
 		return err
 	}
-	// First one that nobody waits for, then the reply in two frames.
-	if err := s.send(channel, s.reply("stale"), math.MaxInt); err != nil {
-		return err
+	// First one that nobody waits for.
+	s.pending = append(s.pending, s.reply("stale"), s.reply(request.Properties.CorrelationID))
+	return s.deliver(channel)
+}
+
+// deliver sends what credit allows, each message in two frames.
+func (s *peerSession) deliver(channel uint16) error {
+	for ; len(s.pending) > 0 && s.credit > 0; s.credit-- {
+		if err := s.send(channel, s.pending[0], 30); err != nil {
+			return err
+		}
+		s.pending = s.pending[1:]
 	}
-	return s.send(channel, s.reply(request.Properties.CorrelationID), 30)
+	return nil
 }
 
 func (s *peerSession) reply(correlationID any) []byte {

@@ -13,8 +13,12 @@ import (
 // It watches the frames go by, after TLS and SASL, and reassembles deliveries
 // from transfers. Deliveries of a connection must not interleave, which holds
 // as long as there is one outstanding request.
+//
+// It also tells when credit for the next message has been given, which go-amqp
+// does in its own time.
 type replies struct {
 	net.Conn
+	credited chan struct{} // holds one token when credit has been written to the peer
 
 	// Owned by the goroutine that reads.
 	unread  []byte // start of a frame whose end has not come yet
@@ -33,6 +37,28 @@ func (r *replies) Read(b []byte) (int, error) {
 		r.broken = r.walk()
 	}
 	return n, err
+}
+
+// Write writes one frame: go-amqp writes each by itself.
+func (r *replies) Write(b []byte) (int, error) {
+	n, err := r.Conn.Write(b)
+	if len(b) > amqp.FrameHeaderSize && err == nil && givesCredit(b[amqp.FrameHeaderSize:]) {
+		select {
+		case r.credited <- struct{}{}:
+		default:
+		}
+	}
+	return n, err
+}
+
+// givesCredit reports whether the body of a frame is a flow with link credit.
+func givesCredit(body []byte) bool {
+	if code, ok := amqp.PerformativeCode(body); !ok || code != amqp.CodeFlow {
+		return false
+	}
+	var f amqp.Flow
+	_, err := f.Decode(body)
+	return err == nil && f.Handle.Set && f.LinkCredit.V > 0
 }
 
 // take returns the messages that have arrived and forgets them.
