@@ -48,14 +48,7 @@ func check(cfg *config.Config, opts Options) (warnings []string, err error) {
 		errs = append(errs, applied("PolicyError", errors.New("enableVhostPolicy is set, but this version cannot enforce vhost policy; "+
 			"--insecure-ignore-policy starts the router without it")))
 	}
-	plugins := make(map[string]bool)
-	for _, e := range cfg.Of("authServicePlugin") {
-		plugins[e.Str("name")] = true
-	}
 	for _, e := range cfg.Of("listener") {
-		if p := e.Str("saslPlugin"); p != "" && !plugins[p] {
-			errs = append(errs, applied("CError", fmt.Errorf("Configuration: Cannot find sasl plugin %s", p))) //lint:ignore ST1005 text of 1.19
-		}
 		if _, err := listenerOptions(e); err != nil {
 			errs = append(errs, applied("CError", err))
 		}
