@@ -1,6 +1,9 @@
 package amqp
 
-import "fmt"
+import (
+	"fmt"
+	"sync/atomic"
+)
 
 // ConnConfig is what one end of a connection says in its open, and lives by.
 type ConnConfig struct {
@@ -61,9 +64,9 @@ type Conn struct {
 
 	cfg      ConnConfig
 	h        Handler
-	state    connState
-	maxOut   uint32 // octets the peer accepts in one frame
-	maxChan  uint16 // highest channel we may use
+	state    atomic.Uint32 // bits of how far the connection is; written under the lock
+	maxOut   uint32        // octets the peer accepts in one frame
+	maxChan  uint16        // highest channel we may use
 	byRemote table[*Session]
 	byLocal  table[*Session]
 	dirty    []*Session // with dispositions or flows to encode
@@ -74,10 +77,9 @@ type Conn struct {
 	flow        Flow
 }
 
-type connState uint8
-
+// How far the connection is.
 const (
-	openSent connState = 1 << iota
+	openSent uint32 = 1 << iota
 	openReceived
 	closeSent
 	closeReceived
@@ -105,10 +107,11 @@ func (c *Conn) Config() ConnConfig { return c.cfg }
 func (c *Conn) SetConfig(cfg ConnConfig) { c.cfg = cfg }
 
 // OpenSent, OpenReceived, CloseSent and CloseReceived report how far the connection is.
-func (c *Conn) OpenSent() bool      { return c.state&openSent != 0 }
-func (c *Conn) OpenReceived() bool  { return c.state&openReceived != 0 } // see OpenSent
-func (c *Conn) CloseSent() bool     { return c.state&closeSent != 0 }    // see OpenSent
-func (c *Conn) CloseReceived() bool { return c.state&closeReceived != 0 }
+// They may be called without the lock.
+func (c *Conn) OpenSent() bool      { return c.state.Load()&openSent != 0 }
+func (c *Conn) OpenReceived() bool  { return c.state.Load()&openReceived != 0 }  // see OpenSent
+func (c *Conn) CloseSent() bool     { return c.state.Load()&closeSent != 0 }     // see OpenSent
+func (c *Conn) CloseReceived() bool { return c.state.Load()&closeReceived != 0 } // see OpenSent
 
 // Open sends our open.
 func (c *Conn) Open() {
@@ -126,7 +129,7 @@ func (c *Conn) Open() {
 	if c.cfg.IdleTimeout != 0 {
 		o.IdleTimeout = Some(c.cfg.IdleTimeout)
 	}
-	c.state |= openSent
+	c.state.Or(openSent)
 	c.send(0, o)
 }
 
@@ -138,10 +141,10 @@ func (c *Conn) Close(err *Error) {
 	}
 	c.Prepare()
 	if !c.OpenSent() {
-		c.state |= openSent
+		c.state.Or(openSent)
 		c.send(0, &Open{})
 	}
-	c.state |= closeSent
+	c.state.Or(closeSent)
 	c.send(0, &Close{Error: err})
 }
 
@@ -197,7 +200,7 @@ func (c *Conn) frame(hdr FrameHeader, body []byte) error {
 		}
 		return nil
 	}
-	if c.state&(openReceived|closeSent) == openReceived && c.Trace == nil && len(body) > 3 && body[0] == 0 && body[1] == 0x53 {
+	if c.state.Load()&(openReceived|closeSent) == openReceived && c.Trace == nil && len(body) > 3 && body[0] == 0 && body[1] == 0x53 {
 		switch body[2] {
 		case CodeTransfer:
 			n, err := c.transfer.Decode(body)
@@ -294,7 +297,7 @@ func performativeName(p Performative) string {
 func (c *Conn) inOpen(o *Open) *Error {
 	c.h.Lock()
 	defer c.h.Unlock()
-	c.state |= openReceived
+	c.state.Or(openReceived)
 	c.Remote = o
 	c.maxOut = max(o.MaxFrameSize.Or(4294967295), minMaxFrameSize) // CFG R27
 	c.maxChan = min(c.cfg.ChannelMax, o.ChannelMax.Or(65535))
@@ -305,7 +308,7 @@ func (c *Conn) inClose(cl *Close) error {
 	c.h.Flush()
 	c.h.Lock()
 	defer c.h.Unlock()
-	c.state |= closeReceived
+	c.state.Or(closeReceived)
 	c.h.RemoteClose(cl)
 	c.Close(nil)
 	return nil

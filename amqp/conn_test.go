@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -924,4 +925,72 @@ func TestManySessions(t *testing.T) {
 	if len(v.begun) != 32768 {
 		t.Errorf("%d sessions", len(v.begun))
 	}
+}
+
+// TestOwnerGoroutines: while the reader takes in frames, others grant credit, send, tell
+// dispositions and close, each with the lock held. The race detector is the judge.
+func TestOwnerGoroutines(t *testing.T) {
+	h := new(lockedHandler)
+	c := NewConn(testConfig, h)
+	b := frames(&Open{}, &Begin{IncomingWindow: 2147483647}, &Attach{Name: "in", Handle: 0, Role: RoleSender},
+		&Attach{Name: "out", Handle: 1, Role: RoleReceiver},
+		&Flow{IncomingWindow: 2147483647, Handle: Some[uint32](1), DeliveryCount: Some[uint32](0), LinkCredit: Some[uint32](1000000)})
+	if _, err := c.Input(b); err != nil {
+		t.Fatal(err)
+	}
+	in, out := h.links[0], h.links[1]
+	h.Lock()
+	in.Grant(100000)
+	h.Unlock()
+	var owner sync.WaitGroup
+	owner.Go(func() {
+		for i := range Serial(500) {
+			h.Lock()
+			in.Grant(1)
+			in.Session.Dispose(RoleReceiver, i, i, true, StateAccepted)
+			if out.Credit() > 0 && in.Session.OutWindow() > 0 {
+				out.Send(&OutDelivery{}, nil, nil, nil)
+			}
+			in.Session.FlowDue()
+			c.Prepare()
+			c.Out = c.Out[:0]
+			h.Unlock()
+		}
+		h.Lock()
+		out.Detach(true, nil)
+		in.Detach(true, nil)
+		in.Session.End(nil)
+		c.Close(nil)
+		h.Unlock()
+	})
+	transfer, flow := presettled(0, 0), &Flow{NextIncomingID: Some[uint32](0), IncomingWindow: 2147483647, Handle: Some[uint32](1), DeliveryCount: Some[uint32](0), LinkCredit: Some[uint32](1000000)}
+	for id := range uint32(5000) {
+		transfer.DeliveryID = Some(id)
+		b = AppendTransferFrame(b[:0], 0, transfer, nil)
+		b = AppendFlowFrame(b, 0, flow)
+		if _, err := c.Input(append(b, frames(&Disposition{Role: RoleReceiver, First: id})...)); err != nil {
+			t.Fatal(err)
+		}
+		in.Session.WindowLow()
+	}
+	owner.Wait()
+	if _, err := c.Input(frames(&Close{})); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lockedHandler answers attaches, with a real lock.
+type lockedHandler struct {
+	quietHandler
+	sync.Mutex
+	links []*Link
+}
+
+func (h *lockedHandler) Lock()   { h.Mutex.Lock() }
+func (h *lockedHandler) Unlock() { h.Mutex.Unlock() }
+
+func (h *lockedHandler) RemoteAttach(l *Link, _ *Attach) *Error {
+	h.links = append(h.links, l)
+	l.Attach(&Attach{})
+	return nil
 }
