@@ -173,19 +173,18 @@ def exactly_once(url, address):
 def drain(url, address):
     """The receiver takes back the credit that is left over, then goes on."""
     result = {}
-    with connect(url) as receiving, connect(url) as sending:
-        receiver = receiving.create_receiver(address, credit=0)  # no credit of the API's own
-        receiver.link.flow(10)
-        sender = sending.create_sender(address)
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    with concurrent.futures.ThreadPoolExecutor(1) as pool, connect(url) as sending:
+        with connect(url) as receiving:
+            receiver = receiving.create_receiver(address, credit=0)  # no credit of the API's own
+            receiver.link.flow(10)
+            sender = sending.create_sender(address)
             sent = pool.submit(lambda: [sender.send(Message(body="hello")) for _ in range(3)])
             for _ in range(3):
                 receiver.receive()
                 receiver.accept()
-            receiving.wait(sent.done)
-            result["received"] = len(sent.result())
             receiver.link.drain(0)
             receiving.wait(lambda: not receiver.link.credit)
+            result["received"] = len(sent.result())
             result["drained"] = receiver.link.drained()
             result["credit_after_drain"] = receiver.link.credit
             receiver.link.drain_mode = False
@@ -193,8 +192,8 @@ def drain(url, address):
             sent = pool.submit(sender.send, Message(body="hello"))
             receiver.receive()
             receiver.accept()
-            receiving.wait(sent.done)
             result["received_later"] = 1
+        sent.result()
     return result
 
 

@@ -329,6 +329,7 @@ class In:
             self.aborted += 1
             self.buffers.pop(delivery.tag, None)
             delivery.settle()
+            self.link.flow(1)  # it took a credit all the same
             return
         if not delivery.readable:
             return

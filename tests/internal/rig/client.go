@@ -15,7 +15,7 @@ import (
 
 // clientLimit bounds the run of one client program. A program that meets it
 // hangs: its own waits end sooner, and say what they waited for.
-const clientLimit = 5 * time.Minute
+const clientLimit = 3 * time.Minute
 
 // A Report is the line of JSON a client program ends with.
 type Report map[string]any
