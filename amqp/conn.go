@@ -144,19 +144,26 @@ func (c *Conn) Close(err *Error) {
 		c.state.Or(openSent)
 		c.send(0, &Open{})
 	}
-	c.state.Or(closeSent)
 	c.send(0, &Close{Error: err})
+	c.state.Or(closeSent)
 }
 
 // Heartbeat appends an empty frame.
 func (c *Conn) Heartbeat() {
+	if c.CloseSent() {
+		return
+	}
 	c.Out = append(c.Out, 0, 0, 0, 8, 2, 0, 0, 0)
 	if c.Trace != nil {
 		c.Trace(true, 0, nil, nil)
 	}
 }
 
+// send appends a frame, unless our close has gone.
 func (c *Conn) send(channel uint16, p Performative) {
+	if c.CloseSent() {
+		return
+	}
 	c.Out = AppendFrame(c.Out, 0, channel, p)
 	if c.Trace != nil {
 		c.Trace(true, channel, p, nil)
@@ -301,6 +308,9 @@ func (c *Conn) inOpen(o *Open) *Error {
 	c.Remote = o
 	c.maxOut = max(o.MaxFrameSize.Or(4294967295), minMaxFrameSize) // CFG R27
 	c.maxChan = min(c.cfg.ChannelMax, o.ChannelMax.Or(65535))
+	if c.CloseSent() {
+		return nil
+	}
 	return c.h.RemoteOpen(o)
 }
 
@@ -358,6 +368,9 @@ func (c *Conn) inBegin(channel uint16, b *Begin) *Error {
 	c.byRemote.put(uint32(channel), s)
 	if !b.RemoteChannel.Set {
 		s.sendBegin(Some(channel))
+	}
+	if s.endSent.Load() {
+		return nil
 	}
 	return c.h.RemoteBegin(s, b)
 }

@@ -994,3 +994,93 @@ func (h *lockedHandler) RemoteAttach(l *Link, _ *Attach) *Error {
 	l.Attach(&Attach{})
 	return nil
 }
+
+// TestNothingAfterClose: whatever the owner still does, our close is the last frame.
+func TestNothingAfterClose(t *testing.T) {
+	v, s := inSession(t)
+	v.manual = true
+	v.peer(&Attach{Name: "in", Handle: 1, Role: RoleSender}, &Attach{Name: "late", Handle: 2, Role: RoleSender}, &Attach{Name: "out", Handle: 3, Role: RoleReceiver})
+	in, out := v.links["in"], v.links["out"]
+	in.Attach(&Attach{})
+	out.Attach(&Attach{})
+	v.wantAny(&Attach{})
+	v.wantAny(&Attach{})
+	v.peer(&Flow{NextIncomingID: Some[uint32](0), IncomingWindow: 9, Handle: Some[uint32](3), DeliveryCount: Some[uint32](0), LinkCredit: Some[uint32](9)})
+	v.c.Close(nil)
+	v.wantFrame(0, &Close{})
+	v.links["late"].Attach(&Attach{})
+	in.Grant(1)
+	in.Detach(true, nil)
+	s.Dispose(RoleReceiver, 0, 0, true, StateAccepted)
+	s.FlowDue()
+	v.c.Begin()
+	s.End(nil)
+	v.c.Heartbeat()
+	if s.OutWindow() != 0 {
+		t.Errorf("window %d: the owner would send", s.OutWindow())
+	}
+	v.wantIdle()
+}
+
+// TestNothingAfterEnd, on the channel of the session.
+func TestNothingAfterEnd(t *testing.T) {
+	for _, peerEnds := range []bool{false, true} {
+		v, s := inSession(t)
+		v.manual = true
+		v.peer(&Attach{Name: "late", Handle: 2, Role: RoleSender})
+		if peerEnds {
+			v.peer(&End{})
+		} else {
+			s.End(nil)
+		}
+		v.want(&End{})
+		late := v.links["late"]
+		late.Attach(&Attach{})
+		late.Grant(1)
+		late.Detach(true, nil)
+		if s.OutWindow() != 0 {
+			t.Errorf("window %d: the owner would send", s.OutWindow())
+		}
+		v.wantIdle()
+	}
+}
+
+// TestCloseBeforeAnswers: we may close before the peer's open and end or detach before its begin
+// or attach; the owner is then not told of the answers.
+func TestCloseBeforeAnswers(t *testing.T) {
+	v := newTalk(t, testConfig)
+	v.c.Open()
+	v.wantAny(&Open{})
+	s, _ := v.c.Begin()
+	v.wantAny(&Begin{})
+	l := s.NewLink("l", RoleReceiver)
+	l.Attach(&Attach{})
+	v.wantAny(&Attach{})
+	l.Detach(true, nil)
+	v.wantAny(&Detach{})
+	v.send(0, &Open{ContainerID: "peer"}, &Begin{RemoteChannel: Some[uint16](0)}, &Attach{Name: "l", Role: RoleSender}, &Detach{Closed: true})
+	v.wantEvents("open peer", "begin 0")
+	v.wantIdle()
+	if len(s.names) != 0 {
+		t.Error("the link is still known")
+	}
+	s.End(nil)
+	v.wantAny(&End{})
+	v.send(0, &End{})
+
+	s, _ = v.c.Begin()
+	v.wantAny(&Begin{})
+	s.End(nil)
+	v.wantAny(&End{})
+	v.send(0, &Begin{RemoteChannel: Some[uint16](0)}, &End{})
+	v.wantEvents()
+
+	v = newTalk(t, testConfig)
+	v.c.Open()
+	v.c.Close(nil)
+	v.wantAny(&Open{})
+	v.wantAny(&Close{})
+	v.send(0, &Open{ContainerID: "peer"}, &Begin{}, &Close{})
+	v.wantEvents("close without error")
+	v.wantIdle()
+}

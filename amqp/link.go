@@ -95,6 +95,9 @@ func (c *Conn) inAttach(channel uint16, a *Attach) *Error {
 		l.creditLimit.Store(a.InitialDeliveryCount.V + l.creditLimit.Load())
 	}
 	s.byRemote.put(a.Handle, l)
+	if l.localDetached.Load() {
+		return nil
+	}
 	return c.h.RemoteAttach(l, a)
 }
 
@@ -118,9 +121,12 @@ func (s *Session) NewLink(name string, role Role) *Link {
 }
 
 // Attach sends our attach: the answer to the peer's, or the first. Name, handle, role and
-// initial delivery count are filled in.
+// initial delivery count are filled in. It does nothing when the session is over.
 func (l *Link) Attach(a *Attach) {
 	s := l.Session
+	if s.Ended() {
+		return
+	}
 	l.handle = s.newHandle()
 	l.localAttached = true
 	s.byLocal.put(l.handle, l)

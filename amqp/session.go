@@ -95,9 +95,10 @@ func (s *Session) End(err *Error) {
 	s.Conn.send(s.channel, &End{Error: err})
 }
 
-// OutWindow returns how many transfer frames the peer's window has room for.
+// OutWindow returns how many transfer frames may be sent: what the peer's window has room for,
+// none when the session is over.
 func (s *Session) OutWindow() int {
-	if !s.begun {
+	if !s.begun || s.Ended() || s.Conn.CloseSent() {
 		return 0
 	}
 	return int(max(s.remoteLimit.Diff(s.nextOutgoingID), 0))
