@@ -362,8 +362,8 @@ func (c *Conn) inBegin(channel uint16, b *Begin) *Error {
 	}
 	s.begun = true
 	s.remoteChannel = channel
-	s.nextIncomingID.Store(uint32(b.NextOutgoingID))
-	s.inLimit.Store(b.NextOutgoingID + s.beginWindow())
+	s.nextIncomingID.Store(b.NextOutgoingID)
+	s.inLimit.Add(b.NextOutgoingID)
 	s.remoteLimit = s.nextOutgoingID + Serial(min(b.IncomingWindow, unlimitedWindow))
 	c.byRemote.put(uint32(channel), s)
 	if !b.RemoteChannel.Set {
@@ -392,6 +392,7 @@ func (c *Conn) newSession() (*Session, *Error) {
 			if c.cfg.SessionFrames != 0 {
 				s.WindowTarget = c.cfg.SessionFrames
 			}
+			s.inLimit.Store(s.beginWindow())
 			c.byLocal.put(ch, s)
 			return s, nil
 		}

@@ -13,7 +13,7 @@ type Link struct {
 	localAttached        bool
 	remoteAttached       bool
 	remoteDetached       bool
-	flowDue              bool // in Session.flowLinks
+	flowDue              bool // in Session.flowLinks, or to be put there by Attach
 	localDetached        atomic.Bool
 	forgotten            atomic.Bool // both ends have detached
 
@@ -135,6 +135,10 @@ func (l *Link) Attach(a *Attach) {
 		a.InitialDeliveryCount = Some(uint32(l.deliveryCount))
 	}
 	s.Conn.send(s.channel, a)
+	if l.flowDue {
+		l.flowDue = false
+		l.FlowDue()
+	}
 }
 
 // Detach sends our detach. When the peer has sent its own the link is forgotten.
@@ -197,10 +201,13 @@ func (l *Link) CreditOut() uint32 {
 	return uint32(max(Serial(l.creditLimit.Load()).Diff(Serial(l.received.Load())), 0))
 }
 
-// FlowDue makes Prepare send a flow of this link.
+// FlowDue makes Prepare send a flow of this link, after our attach.
 func (l *Link) FlowDue() {
 	if !l.flowDue {
 		l.flowDue = true
+		if !l.localAttached {
+			return
+		}
 		l.Session.flowLinks = append(l.Session.flowLinks, l)
 		l.Session.enqueue()
 	}

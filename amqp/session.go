@@ -30,7 +30,8 @@ type Session struct {
 	deliveryID     Serial // expected next, once deliveryInit
 	deliveryInit   bool
 
-	// The first transfer id that the peer may not use. Written under the lock.
+	// The first transfer id that the peer may not use; until its begin is here, how many it may
+	// use. Written under the lock.
 	inLimit atomic.Uint32
 
 	// Sending half.
@@ -182,7 +183,7 @@ func (s *Session) prepare() {
 	s.runs = s.runs[:0]
 	for i, l := range s.flowLinks {
 		l.flowDue = false
-		if !ended && l.localAttached && !l.localDetached.Load() {
+		if !ended && !l.localDetached.Load() {
 			s.sendFlow(l)
 		}
 		s.flowLinks[i] = nil
@@ -222,7 +223,7 @@ func (s *Session) sendFlow(l *Link) {
 			f.Drain = l.Drain
 		} else {
 			dc := l.received.Load()
-			f.DeliveryCount = Some(dc)
+			f.DeliveryCount = Opt[uint32]{dc, l.remoteAttached}
 			f.LinkCredit = Some(uint32(max(Serial(l.creditLimit.Load()).Diff(Serial(dc)), 0)))
 			f.Drain = l.Draining
 		}

@@ -464,3 +464,70 @@ func TestTable(t *testing.T) {
 		t.Error("something where nothing was put")
 	}
 }
+
+// TestCreditBeforeBegin: a session of ours whose first flow went before the peer's begin lives by
+// the window that flow told; it is renewed in time.
+func TestCreditBeforeBegin(t *testing.T) {
+	v := newTalk(t, testConfig)
+	v.c.Open()
+	v.wantAny(&Open{})
+	s, _ := v.c.Begin()
+	v.session = s
+	v.wantAny(&Begin{})
+	s.WindowTarget = 4
+	in := s.NewLink("in", RoleReceiver)
+	in.Grant(100) // before the attach even: told after it
+	v.wantIdle()
+	in.Attach(&Attach{})
+	v.wantAny(&Attach{})
+	// Neither next-incoming-id nor delivery-count are known yet (part 2 §2.7.4).
+	v.want(&Flow{IncomingWindow: 4, OutgoingWindow: unlimited, Handle: Some[uint32](0), LinkCredit: Some[uint32](100)})
+	v.send(0, &Open{ContainerID: "peer"}, &Begin{RemoteChannel: Some[uint16](0), NextOutgoingID: 4294967294},
+		&Attach{Name: "in", Role: RoleSender, InitialDeliveryCount: Some[uint32](4294967290)})
+	v.wantEvents("open peer", "begin 0", "attach receiver in")
+	if s.WindowLow() {
+		t.Error("low with 4 of 4 left")
+	}
+	for id := range uint32(4) {
+		v.peerTransfer(presettled(0, id), "")
+	}
+	if !s.WindowLow() || in.CreditOut() != 96 {
+		t.Errorf("not low with 0 of 4 left; credit out %d", in.CreditOut())
+	}
+	in.FlowDue()
+	v.want(&Flow{NextIncomingID: Some[uint32](2), IncomingWindow: 4, OutgoingWindow: unlimited,
+		Handle: Some[uint32](0), DeliveryCount: Some[uint32](4294967294), LinkCredit: Some[uint32](96)})
+}
+
+// TestEchoBeforeAttach: a flow that came right behind the attach is answered after ours.
+func TestEchoBeforeAttach(t *testing.T) {
+	v, _ := inSession(t)
+	v.manual = true
+	v.peer(&Attach{Name: "out", Handle: 1, Role: RoleReceiver},
+		&Flow{NextIncomingID: Some[uint32](0), IncomingWindow: 9, Handle: Some[uint32](1), LinkCredit: Some[uint32](3), Echo: true})
+	v.wantEvents("attach sender out", "flow out credit=3 drain=false")
+	v.wantIdle()
+	v.links["out"].Attach(&Attach{})
+	v.wantAny(&Attach{})
+	v.want(&Flow{NextIncomingID: Some[uint32](0), IncomingWindow: 2048, OutgoingWindow: unlimited,
+		Handle: Some[uint32](0), DeliveryCount: Some[uint32](0), LinkCredit: Some[uint32](3)})
+	v.wantIdle()
+}
+
+// TestHoldBeforeFirstFlow: the window of the begin stands until a flow says otherwise.
+func TestHoldBeforeFirstFlow(t *testing.T) {
+	cfg := testConfig
+	cfg.SessionFrames = 7
+	v := newTalk(t, cfg)
+	v.c.Open()
+	v.wantAny(&Open{})
+	s, _ := v.c.Begin()
+	v.session = s
+	v.wantAny(&Begin{})
+	s.Hold = true
+	s.FlowDue()
+	v.want(&Flow{IncomingWindow: 7, OutgoingWindow: unlimited})
+	v.send(0, &Open{}, &Begin{RemoteChannel: Some[uint16](0), NextOutgoingID: 3})
+	s.FlowDue()
+	v.want(&Flow{NextIncomingID: Some[uint32](3), IncomingWindow: 7, OutgoingWindow: unlimited})
+}
