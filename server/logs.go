@@ -14,21 +14,27 @@ func (l routerLog) Enabled(module string, level router.Level) bool {
 	return l.r.Enabled(module, logging.Level(level))
 }
 
-// Log logs an event. The router sends frames only for connections whose trace is
-// on, so those are written whatever the module's level (CFG G6).
+// Log logs an event, with the caller of the router's own log function as source.
+// The router sends frames only for connections whose trace is on, so those are
+// written whatever the module's level (CFG G6).
 func (l routerLog) Log(module string, level router.Level, text string) {
 	m := l.r.Module(module)
 	if module == logging.Protocol {
 		m.Force(logging.Level(level), "%s", text)
 		return
 	}
-	m.Log(logging.Level(level), "%s", text)
+	m.Output(2, logging.Level(level), text)
 }
 
 // agentLog is what the management agent sees of the log.
 type agentLog struct {
 	routerLog
 	router *router.Router
+}
+
+// Log logs an event of the agent, whose log functions are two deep.
+func (l agentLog) Log(module string, level router.Level, text string) {
+	l.r.Module(module).Output(3, logging.Level(level), text)
 }
 
 // Configure changes a module's settings. Frames are traced as soon as, and as

@@ -228,8 +228,14 @@ func (s *Server) announcePolicy(p *config.Entity) {
 // A19).
 func applied(kind string, err error) error { return fmt.Errorf("Python: %s: %w", kind, err) } //lint:ignore ST1005 text of 1.19
 
+// logf logs an event, with its caller as source.
 func (s *Server) logf(module string, level logging.Level, format string, args ...any) {
-	s.logs.Log(module, level, format, args...)
+	m := s.logs.Module(module)
+	text := format // not worth formatting for an event that is only counted
+	if m.Enabled(level) {
+		text = fmt.Sprintf(format, args...)
+	}
+	m.Output(1, level, text)
 }
 
 // Ready is closed once Run has bound what can be bound and started the

@@ -188,19 +188,13 @@ func TestShutdownClosesConnections(t *testing.T) {
 	r := start(t, listenerL)
 	nc := r.dialTo("l")
 	open(t, nc)
-	go r.stop()
-	for {
-		switch p := readFrame(t, nc).(type) {
-		case *amqp.Open:
-			continue
-		case *amqp.Close:
-			if p.Error == nil || p.Error.Condition != amqp.ErrCondConnectionForced {
-				t.Errorf("close with %v, want amqp:connection:forced", p.Error)
-			}
-			return
-		default:
-			t.Fatalf("got %T, want close", p)
-		}
+	if o, ok := readFrame(t, nc).(*amqp.Open); !ok || o.ContainerID == "" {
+		t.Fatalf("got %+v, want an open", o)
+	}
+	r.stop()
+	c, ok := readFrame(t, nc).(*amqp.Close)
+	if !ok || c.Error == nil || c.Error.Condition != amqp.ErrCondConnectionForced {
+		t.Errorf("got %+v, want a close with amqp:connection:forced", c)
 	}
 }
 
