@@ -29,7 +29,7 @@ type Link struct {
 
 	// Sending half.
 	deliveryCount Serial
-	limit         Serial // delivery-count at which we must stop
+	credit        uint32 // all 32 bits are used: peers without a limit say 2^32-1
 	Drain         bool   // the peer's last word on drain
 	outID         Serial // of the delivery in progress
 }
@@ -281,13 +281,19 @@ func (c *Conn) overrun(l *Link) *Error {
 }
 
 // Credit returns how many deliveries the receiving peer has room for.
-func (l *Link) Credit() uint32 { return uint32(max(l.limit.Diff(l.deliveryCount), 0)) }
+func (l *Link) Credit() uint32 { return l.credit }
+
+// setCredit takes in that the receiver had so much credit left when it had seen count deliveries
+// (part 2 §2.6.7).
+func (l *Link) setCredit(count Serial, credit uint32) {
+	unseen := int64(l.deliveryCount.Diff(count))
+	l.credit = uint32(min(max(int64(credit)-unseen, 0), 1<<32-1))
+}
 
 // Drained gives all remaining credit back, as a drain asks (part 2 §2.6.7); a flow tells it.
 func (l *Link) Drained() {
-	if l.deliveryCount.Before(l.limit) {
-		l.deliveryCount = l.limit
-	}
+	l.deliveryCount += Serial(l.credit)
+	l.credit = 0
 	l.FlowDue()
 }
 
@@ -324,6 +330,7 @@ func (l *Link) Send(d *OutDelivery, p1, p2, p3 []byte) Serial {
 	s.nextDeliveryID++
 	s.nextOutgoingID++
 	l.deliveryCount++
+	l.credit--
 	start := len(c.Out)
 	b := append(c.Out, 0, 0, 0, 0, 2, 0, byte(s.channel>>8), byte(s.channel), 0, 0x53, CodeTransfer, 0xc0, 0, 5)
 	b = appendUint(b, l.handle)
@@ -368,6 +375,7 @@ func (l *Link) Start(d *OutDelivery) Serial {
 	l.outID = s.nextDeliveryID
 	s.nextDeliveryID++
 	l.deliveryCount++
+	l.credit--
 	return l.outID
 }
 

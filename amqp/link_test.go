@@ -545,3 +545,23 @@ func (h *quietHandler) LinkFailed(*Link, *Error)                 {}
 func (h *quietHandler) RemoteDetach(*Link, *Detach)              {}
 func (h *quietHandler) RemoteEnd(*Session, *End)                 {}
 func (h *quietHandler) RemoteClose(*Close)                       {}
+
+// TestHugeCredit: credit of 2^31 and more is credit, and is given back when drained.
+func TestHugeCredit(t *testing.T) {
+	for _, credit := range []uint32{2147483647, 2147483648, 4294967295} {
+		v, _ := inSession(t)
+		out := v.attachReceiver("out", 1)
+		v.giveCredit(out, credit)
+		for range 3 {
+			out.Send(&OutDelivery{}, nil, nil, nil)
+			v.wantAny(&Transfer{})
+		}
+		if out.Credit() != credit-3 {
+			t.Errorf("credit %d, want %d", out.Credit(), credit-3)
+		}
+		v.peer(&Flow{NextIncomingID: Some[uint32](3), IncomingWindow: 9, Handle: Some[uint32](1), DeliveryCount: Some[uint32](2), LinkCredit: Some(credit), Drain: true})
+		v.wantEvents(fmt.Sprintf("flow out credit=%d drain=true", credit-1))
+		v.want(&Flow{NextIncomingID: Some[uint32](0), IncomingWindow: 2048, NextOutgoingID: 3, OutgoingWindow: unlimited,
+			Handle: Some(out.Handle()), DeliveryCount: Some(2 + credit), LinkCredit: Some[uint32](0), Drain: true})
+	}
+}

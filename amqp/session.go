@@ -261,8 +261,11 @@ func (c *Conn) inFlow(channel uint16, f *Flow) *Error {
 	}
 	var drained uint32
 	if l.Role == RoleSender {
-		// delivery-count may be absent until our attach has arrived (part 2 §2.7.4).
-		l.limit = Serial(f.DeliveryCount.V) + Serial(f.LinkCredit.Or(uint32(l.limit.Diff(Serial(f.DeliveryCount.V)))))
+		if f.LinkCredit.Set {
+			// delivery-count may be absent until our attach has arrived (part 2 §2.7.4); ours
+			// start at 0.
+			l.setCredit(Serial(f.DeliveryCount.V), f.LinkCredit.V)
+		}
 		l.Drain = f.Drain
 	} else if f.DeliveryCount.Set {
 		dc := Serial(l.received.Load())
