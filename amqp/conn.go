@@ -67,6 +67,7 @@ type Conn struct {
 	state    atomic.Uint32 // bits of how far the connection is; written under the lock
 	maxOut   uint32        // octets the peer accepts in one frame
 	maxChan  uint16        // highest channel we may use
+	freeChan uint32        // all channels below are in use
 	byRemote table[*Session]
 	byLocal  table[*Session]
 	dirty    []*Session // with dispositions or flows to encode
@@ -386,8 +387,9 @@ func (c *Conn) Begin() (*Session, *Error) {
 }
 
 func (c *Conn) newSession() (*Session, *Error) {
-	for ch := uint32(0); ch <= uint32(c.maxChan); ch++ {
+	for ch := c.freeChan; ch <= uint32(c.maxChan); ch++ {
 		if c.byLocal.get(ch) == nil {
+			c.freeChan = ch + 1
 			s := &Session{Conn: c, channel: uint16(ch), WindowTarget: defaultFlowWindow}
 			if c.cfg.SessionFrames != 0 {
 				s.WindowTarget = c.cfg.SessionFrames
@@ -417,6 +419,7 @@ func (c *Conn) inEnd(channel uint16, e *End) *Error {
 	}
 	c.byRemote.del(uint32(channel))
 	c.byLocal.del(uint32(s.channel))
+	c.freeChan = min(c.freeChan, uint32(s.channel))
 	return nil
 }
 
@@ -438,10 +441,13 @@ func (c *Conn) Prepare() {
 	c.dirty = c.dirty[:0]
 }
 
-// table maps small numbers given out by one end, usually from 0 on, to what they stand for.
+// table maps numbers that one end gives out, usually from 0 on, to what they stand for. Those
+// that are small for how many there are are in a slice; what it takes is bounded by how many
+// there have been at a time, whatever the numbers.
 type table[T comparable] struct {
 	low  []T
 	high map[uint32]T
+	n    int // entries
 }
 
 func (t *table[T]) get(i uint32) (v T) {
@@ -451,22 +457,19 @@ func (t *table[T]) get(i uint32) (v T) {
 	return t.high[i]
 }
 
+// put enters v, which is not zero.
 func (t *table[T]) put(i uint32, v T) {
-	if i < uint32(len(t.low)) {
-		t.low[i] = v
-		return
+	var zero T
+	if t.get(i) == zero {
+		t.n++
 	}
-	if int(i) <= 2*len(t.low)+8 && i < 1<<20 {
-		for int(i) >= len(t.low) {
-			var zero T
-			j := uint32(len(t.low))
-			if x, ok := t.high[j]; ok {
-				t.low = append(t.low, x)
-				delete(t.high, j)
-			} else {
-				t.low = append(t.low, zero)
-			}
+	if uint64(i) < 2*uint64(t.n)+16 {
+		for j := uint32(len(t.low)); j <= i; j++ {
+			t.low = append(t.low, t.high[j])
+			delete(t.high, j)
 		}
+	}
+	if i < uint32(len(t.low)) {
 		t.low[i] = v
 		return
 	}
@@ -478,6 +481,10 @@ func (t *table[T]) put(i uint32, v T) {
 
 func (t *table[T]) del(i uint32) {
 	var zero T
+	if t.get(i) == zero {
+		return
+	}
+	t.n--
 	if i < uint32(len(t.low)) {
 		t.low[i] = zero
 		return

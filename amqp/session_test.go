@@ -531,3 +531,22 @@ func TestHoldBeforeFirstFlow(t *testing.T) {
 	s.FlowDue()
 	v.want(&Flow{NextIncomingID: Some[uint32](3), IncomingWindow: 7, OutgoingWindow: unlimited})
 }
+
+// TestTableIsSmall: a few far-apart numbers cost no more than close ones (CFG R38).
+func TestTableIsSmall(t *testing.T) {
+	var table table[*int]
+	for i := uint32(1); i != 0; i *= 2 {
+		table.put(i, new(int))
+		table.put(i-1, new(int))
+	}
+	if len(table.low) > 200 {
+		t.Errorf("64 entries take %d slots", len(table.low))
+	}
+	dense := table.low[:0:0]
+	for i := range uint32(1000) {
+		table.put(i, new(int))
+	}
+	if dense = table.low; len(dense) != 1000 {
+		t.Errorf("1000 numbers from 0 on have %d slots in the slice", len(dense))
+	}
+}
