@@ -12,16 +12,14 @@ import (
 // Check finds what New would refuse, without starting anything. The remarks tell
 // what would run otherwise than its file says, or not at all.
 func Check(cfg *config.Config, opts Options) (remarks []string, err error) {
-	remarks, err = check(cfg, opts)
-	if err != nil {
-		return remarks, err
+	if err := check(cfg, opts); err != nil {
+		return nil, err
 	}
 	rt := cfg.Router()
-	sasl, warnings, err := security.LoadSASL(saslDir(rt), rt.Str("saslConfigName"))
+	sasl, remarks, err := security.LoadSASL(saslDir(rt), rt.Str("saslConfigName"))
 	if err != nil {
-		return remarks, applied("CError", err)
+		return nil, applied("CError", err)
 	}
-	remarks = append(remarks, warnings...)
 	for _, name := range cfg.Unimplemented {
 		remarks = append(remarks, name+" has no effect in this version")
 	}
@@ -34,6 +32,10 @@ func Check(cfg *config.Config, opts Options) (remarks []string, err error) {
 		}
 	}
 	for _, e := range cfg.Of("connector") {
+		_, warnings, _ := e.Password() // of no error: check has seen to that
+		for _, w := range warnings {
+			remarks = append(remarks, fmt.Sprintf("connector %s: %s", hostPort(e), w.Text))
+		}
 		if why := connectorRefusal(e); why != "" {
 			remarks = append(remarks, fmt.Sprintf("connector %s would never connect: %s", hostPort(e), why))
 		}
@@ -42,7 +44,7 @@ func Check(cfg *config.Config, opts Options) (remarks []string, err error) {
 }
 
 // check judges what goes beyond the configuration's own rules.
-func check(cfg *config.Config, opts Options) (warnings []string, err error) {
+func check(cfg *config.Config, opts Options) error {
 	var errs []error
 	if cfg.Policy().Bool("enableVhostPolicy") && !opts.InsecureIgnorePolicy {
 		errs = append(errs, applied("PolicyError", errors.New("enableVhostPolicy is set, but this version cannot enforce vhost policy; "+
@@ -54,15 +56,11 @@ func check(cfg *config.Config, opts Options) (warnings []string, err error) {
 		}
 	}
 	for _, e := range cfg.Of("connector") {
-		_, w, err := e.Password()
-		if err != nil {
+		if _, _, err := e.Password(); err != nil {
 			errs = append(errs, applied("CError", fmt.Errorf("connector %s: %w", hostPort(e), err)))
 		}
-		for _, w := range w {
-			warnings = append(warnings, w.Text)
-		}
 	}
-	return warnings, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // addressConfig translates a router.config.address. Without phases a waypoint

@@ -47,7 +47,7 @@ func (s *Server) newListener(e *config.Entity) (*listener, error) {
 // serve sees an accepted connection to its end, on a goroutine of its own, if
 // there is room for it.
 func (s *Server) serve(in *transport.Incoming, nc net.Conn) {
-	p, n := s.gate.enter(func() { nc.Close() })
+	p, n := s.gate.enter(func() { cut(nc) })
 	if p == nil { // no octet goes out: CFG P3
 		nc.Close()
 		s.logf(logging.Policy, logging.Info, "DENY Connection '%s' based on global connection count. nConnections= %d",
@@ -60,11 +60,22 @@ func (s *Server) serve(in *transport.Incoming, nc net.Conn) {
 	})
 }
 
+// cut ends a connection without waiting for whoever reads from it, which closing
+// it would do.
+func cut(nc net.Conn) {
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		tcp.CloseRead()
+		tcp.CloseWrite()
+		return
+	}
+	nc.Close()
+}
+
 // newConnector makes a connector, which startConnector starts.
-func (s *Server) newConnector(e *config.Entity) (*connector, error) {
-	password, _, err := e.Password()
+func (s *Server) newConnector(e *config.Entity) (*connector, []config.Warning, error) {
+	password, warnings, err := e.Password()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	identity, _ := config.Identity(e, nil)
 	o := connOptions(e)
@@ -101,7 +112,7 @@ func (s *Server) newConnector(e *config.Entity) (*connector, error) {
 			}
 			return out.Serve(ctx, nc, id, t.host, opened)
 		},
-	}, nil
+	}, warnings, nil
 }
 
 func dialNetwork(family string) string {

@@ -89,7 +89,7 @@ func (c *connector) attempt(ctx context.Context) time.Duration {
 		defer c.mu.Unlock()
 		c.failover.open(list, sent)
 		c.status = statusSuccess
-		c.msg = cut(fmt.Sprintf("[C%d] Connection Opened: dir=out host=%s container_id=%s", id, t.hostPort(), open.ContainerID))
+		c.msg = shorten(fmt.Sprintf("[C%d] Connection Opened: dir=out host=%s container_id=%s", id, t.hostPort(), open.ContainerID))
 	})
 
 	if err != nil && ctx.Err() == nil {
@@ -109,7 +109,7 @@ func (c *connector) set(status, msg string) {
 	defer c.mu.Unlock()
 	c.status = status
 	if msg != "" {
-		c.msg = cut(msg)
+		c.msg = shorten(msg)
 	}
 }
 
@@ -120,8 +120,8 @@ func (c *connector) info() (status, msg, urls string) {
 	return c.status, c.msg, c.failover.urls()
 }
 
-// cut shortens text to what connectionMsg may hold.
-func cut(text string) string {
+// shorten cuts text to what connectionMsg may hold.
+func shorten(text string) string {
 	if len(text) <= maxConnectionMsg {
 		return text
 	}

@@ -16,6 +16,9 @@ const (
 	// besides whenever one is created (CFG L4).
 	rebindEvery = 3 * time.Second
 
+	// rebindSaid is the pause between log lines about that.
+	rebindSaid = time.Minute
+
 	// refusalEvery is the pause between log lines about refused connections.
 	refusalEvery = 10 * time.Second
 
@@ -40,6 +43,7 @@ type listener struct {
 	accepts  sync.WaitGroup // one for each socket
 	closed   bool
 	complain quiet // about refusals
+	failing  quiet // to bind
 }
 
 func (l *listener) hostPort() string { return l.host + ":" + l.port }
@@ -54,7 +58,9 @@ func (l *listener) bind(ctx context.Context) error {
 	}
 	sockets, err := bind(ctx, l.host, l.port, l.family)
 	if err != nil {
-		l.logf(logging.Server, logging.Error, "Listener error on %s: %s - listen on %s (proton:io)", l.hostPort(), reason(err), l.hostPort())
+		if _, ok := l.failing.speak(time.Now(), rebindSaid); ok {
+			l.logf(logging.Server, logging.Error, "Listener error on %s: %s - listen on %s (proton:io)", l.hostPort(), reason(err), l.hostPort())
+		}
 		return err
 	}
 	l.sockets = sockets

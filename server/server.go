@@ -76,15 +76,11 @@ func New(cfg *config.Config, opts Options) (*Server, error) {
 
 // apply follows the order of CFG A25, steps 3 to 9.
 func (s *Server) apply() error {
-	warnings, err := check(s.cfg, s.opts)
-	if err != nil {
+	if err := check(s.cfg, s.opts); err != nil {
 		return err
 	}
 	if err := s.configureLogs(); err != nil {
 		return err
-	}
-	for _, w := range warnings {
-		s.logf(logging.ConnMgr, logging.Warning, "%s", w)
 	}
 	if later := s.cfg.Unimplemented; len(later) > 0 {
 		s.logf(logging.Server, logging.Warning, "Accepted but without effect in this version: %s", strings.Join(later, ", "))
@@ -380,9 +376,13 @@ func (s *Server) DeleteListener(identity string) error {
 
 // CreateConnector adds a connector and, in a running server, starts it.
 func (s *Server) CreateConnector(e *config.Entity) error {
-	c, err := s.newConnector(e)
+	c, warnings, err := s.newConnector(e)
 	if err != nil {
 		return err
+	}
+	for _, w := range warnings {
+		level, _ := logging.ParseLevel(w.Level)
+		s.logf(w.Module, level, "%s", w.Text)
 	}
 	s.configured("Connector", e)
 	s.mu.Lock()

@@ -214,37 +214,22 @@ func (c *command) run(report *os.File) int {
 	}
 	defer srv.Close()
 
-	stop := make(chan os.Signal, 1)
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGINT)
-	signal.Notify(hangup, syscall.SIGHUP)
-	if report != os.Stderr {
-		fmt.Fprint(report, "ok")
-		report.Close()
-	} else if builtIn {
-		fmt.Print(hints)
-	}
-
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	interrupted := make(chan bool, 1)
-	go func() {
-		for {
+	interrupted := attend(ctx, cancel, logs)
+	switch {
+	case report != os.Stderr:
+		fmt.Fprint(report, "ok")
+		report.Close()
+	case builtIn:
+		go func() {
 			select {
-			case <-hangup: // CFG A27
-				if err := logs.Reopen(); err != nil {
-					logs.Log(logging.Main, logging.Error, "Reopening log files: %v", err)
-				}
-			case s := <-stop:
-				interrupted <- s == syscall.SIGINT
-				cancel()
-				return
+			case <-srv.Ready():
+				fmt.Print(hints)
 			case <-ctx.Done():
-				interrupted <- false
-				return
 			}
-		}
-	}()
+		}()
+	}
 
 	err = srv.Run(ctx)
 	cancel()
@@ -260,4 +245,31 @@ func (c *command) run(report *os.File) int {
 		}
 	}
 	return 0
+}
+
+// attend sees to signals until ctx ends: SIGHUP opens the log files anew (CFG
+// A27), the others cancel. The channel tells whether it was SIGINT (CFG A12).
+func attend(ctx context.Context, cancel func(), logs *logging.Registry) (interrupted <-chan bool) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGINT, syscall.SIGHUP)
+	result := make(chan bool, 1)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				result <- false
+				return
+			case s := <-signals:
+				if s != syscall.SIGHUP {
+					result <- s == syscall.SIGINT
+					cancel()
+					return
+				}
+				if err := logs.Reopen(); err != nil {
+					logs.Log(logging.Main, logging.Error, "Reopening log files: %v", err)
+				}
+			}
+		}
+	}()
+	return result
 }
