@@ -95,17 +95,21 @@ const (
 
 // NewConn returns an end that has sent and received nothing.
 func NewConn(cfg ConnConfig, h Handler) *Conn {
-	if cfg.MaxFrameSize < minMaxFrameSize {
-		cfg.MaxFrameSize = minMaxFrameSize
-	}
-	return &Conn{cfg: cfg, h: h, maxOut: minMaxFrameSize, maxChan: cfg.ChannelMax}
+	c := &Conn{h: h, maxOut: minMaxFrameSize}
+	c.SetConfig(cfg)
+	return c
 }
 
 // Config returns what this end says in its open.
 func (c *Conn) Config() ConnConfig { return c.cfg }
 
 // SetConfig replaces what this end will say; it must come before Open.
-func (c *Conn) SetConfig(cfg ConnConfig) { c.cfg = cfg }
+func (c *Conn) SetConfig(cfg ConnConfig) {
+	cfg.MaxFrameSize = max(cfg.MaxFrameSize, minMaxFrameSize)
+	cfg.SessionFrames = min(cfg.SessionFrames, unlimitedWindow) // as far as serial numbers can tell before from after
+	c.cfg = cfg
+	c.maxChan = cfg.ChannelMax
+}
 
 // OpenSent, OpenReceived, CloseSent and CloseReceived report how far the connection is.
 // They may be called without the lock.

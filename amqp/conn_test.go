@@ -1084,3 +1084,35 @@ func TestCloseBeforeAnswers(t *testing.T) {
 	v.wantEvents("close without error")
 	v.wantIdle()
 }
+
+// TestConfigBounds: what cannot be said or counted is brought within what can, in NewConn as in
+// SetConfig.
+func TestConfigBounds(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		cfg := ConnConfig{ContainerID: "us", MaxFrameSize: 1, ChannelMax: 1, SessionFrames: 4294967295}
+		v := newTalk(t, cfg)
+		if later {
+			v = newTalk(t, ConnConfig{MaxFrameSize: 1000, ChannelMax: 5})
+			v.c.SetConfig(cfg)
+		}
+		if got := v.c.Config(); got.MaxFrameSize != 512 || got.SessionFrames != 2147483647 {
+			t.Errorf("config %+v", got)
+		}
+		v.c.Open()
+		v.wantFrame(0, &Open{ContainerID: "us", MaxFrameSize: Some[uint32](512), ChannelMax: Some[uint16](1)})
+		for ch := range uint16(2) {
+			s, e := v.c.Begin()
+			if e != nil || s.Channel() != ch {
+				t.Fatalf("session %d: %v", ch, e)
+			}
+			v.wantFrame(ch, &Begin{IncomingWindow: 2147483647, OutgoingWindow: unlimited})
+		}
+		if _, e := v.c.Begin(); e == nil {
+			t.Error("a session above channel-max")
+		}
+		v.send(0, &Open{}, &Begin{RemoteChannel: Some[uint16](0), NextOutgoingID: 5}, &Attach{Name: "in", Role: RoleSender})
+		v.wantAny(&Attach{})
+		v.grant(v.links["in"], 1)
+		v.peerTransfer(presettled(0, 0), "")
+	}
+}

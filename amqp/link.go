@@ -220,7 +220,7 @@ func (c *Conn) inTransfer(channel uint16, t *Transfer, payload []byte) *Error {
 		return err
 	}
 	id := s.nextIncomingID.Load()
-	if id == s.inLimit.Load() { // CFG R20
+	if !Serial(id).Before(Serial(s.inLimit.Load())) { // CFG R20
 		return errorf(ErrCondWindowViolation, "incoming session window exceeded")
 	}
 	s.nextIncomingID.Store(id + 1)
