@@ -425,8 +425,9 @@ func TestMaxConnections(t *testing.T) {
 	}
 }
 
-// CFG M3, M6, R4: with authenticatePeer a password is needed.
-func TestAuthenticatingListener(t *testing.T) {
+// authenticating is a router whose listener l wants alice's password, secret.
+func authenticating(t *testing.T) *running {
+	t.Helper()
 	dir := t.TempDir()
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -435,8 +436,36 @@ func TestAuthenticatingListener(t *testing.T) {
 	}
 	write("users", "alice:secret\n")
 	write("qdrouterd.conf", "mech_list: PLAIN ANONYMOUS\ncredentials_file: "+filepath.Join(dir, "users")+"\n")
-	r := start(t, section("router", "saslConfigDir: "+dir)+
+	return start(t, section("router", "saslConfigDir: "+dir)+
 		section("listener", "host: 127.0.0.1", "port: 0", "name: l", "authenticatePeer: yes"))
+}
+
+// CFG M11, M12: a connector shows its password to whoever offers PLAIN.
+func TestConnectorAuthenticates(t *testing.T) {
+	broker := authenticating(t)
+	to := numericAddr(broker.Addr("l"))
+	connector := func(name, password string) string {
+		return section("connector", "host: "+to.Addr().String(), fmt.Sprintf("port: %d", to.Port()),
+			"name: "+name, "saslUsername: alice", "saslPassword: "+password)
+	}
+	t.Setenv("QDROUTER_TEST_PASSWORD", "secret")
+	r := start(t, listenerL+connector("good", "env:QDROUTER_TEST_PASSWORD")+connector("bad", "pass:wrong"))
+	eventually(t, "the one with the right password is in", func() bool {
+		status, _, _ := r.ConnectorStatus(r.connectors[0].identity)
+		return status == statusSuccess
+	})
+	broker.logged("auth=PLAIN user=alice")
+	r.logged(fmt.Sprintf("Connection to %s failed: amqp:unauthorized-access Authentication failed [mech=PLAIN]", to))
+	r.logged("CONN_MGR (warning) It is unsafe to provide plain text passwords in the config file")
+	eventually(t, "the other one tells why not", func() bool {
+		status, msg, _ := r.ConnectorStatus(r.connectors[1].identity)
+		return status == statusConnecting && strings.Contains(msg, "Authentication failed [mech=PLAIN]")
+	})
+}
+
+// CFG M3, M6, R4: with authenticatePeer a password is needed.
+func TestAuthenticatingListener(t *testing.T) {
+	r := authenticating(t)
 	if _, err := r.client("l", &goamqp.ConnOptions{SASLType: goamqp.SASLTypePlain("alice", "secret")}); err != nil {
 		t.Errorf("the right password: %v", err)
 	}

@@ -38,15 +38,16 @@ listener {
 `
 
 const hints = `No configuration file: a standalone router for this machine only.
-Stop it with Ctrl-C. In another terminal, try:
+Stop it with Ctrl-C. In another terminal, look into it, or from its sources
+receive three messages and send them:
 
-  qdstat -b 127.0.0.1:5672 -g            what the router is doing
-  qdstat -b 127.0.0.1:5672 -c            who is connected
-  qdmanage -b 127.0.0.1:5672 query --type=listener
+  qdstat -b 127.0.0.1:5672 -g
+  qdmanage -b 127.0.0.1:5672 query --type listener
+  go run ./examples/go/receiver -url amqp://127.0.0.1:5672 -address hello -count 3 &
+  go run ./examples/go/sender -url amqp://127.0.0.1:5672 -address hello -count 3
 
-Clients connect to amqp://127.0.0.1:5672 and need no password; examples/ has a
-sender and a receiver. Your own settings: qdrouterd -c FILE, checked beforehand
-by qdrouterd -c FILE --check.
+Settings of your own: qdrouterd -c FILE, and to look for mistakes in it first,
+qdrouterd --check -c FILE.
 
 `
 
