@@ -15,7 +15,6 @@ type Link struct {
 	remoteDetached       bool
 	flowDue              bool // in Session.flowLinks, or to be put there by Attach
 	localDetached        atomic.Bool
-	forgotten            atomic.Bool // both ends have detached
 
 	// Receiving half. received is delivery-count; the reader writes it, flows tell it.
 	// creditLimit is the delivery-count at which the peer must stop: only their difference,
@@ -66,20 +65,13 @@ func (c *Conn) inAttach(channel uint16, a *Attach) *Error {
 	c.h.Flush()
 	c.h.Lock()
 	defer c.h.Unlock()
-	for i, l := range s.dead {
-		if s.byRemote.get(l.remoteHandle) == l {
-			s.byRemote.del(l.remoteHandle)
-		}
-		s.dead[i] = nil
-	}
-	s.dead = s.dead[:0]
 	if s.byRemote.get(a.Handle) != nil { // CFG R22
 		return errorf(ErrCondHandleInUse, "handle in use: %d", a.Handle)
 	}
 	name := linkName{a.Name, !a.Role}
 	l := s.names[name]
 	switch {
-	case l == nil:
+	case l == nil || l.remoteDetached: // the peer is done with the old one, if we are not yet
 		l = &Link{Session: s, Name: a.Name, Role: !a.Role}
 		if s.names == nil {
 			s.names = make(map[linkName]*Link)
@@ -99,15 +91,6 @@ func (c *Conn) inAttach(channel uint16, a *Attach) *Error {
 		return nil
 	}
 	return c.h.RemoteAttach(l, a)
-}
-
-// remoteLink returns the link that the peer's handle stands for, to the reader.
-func (s *Session) remoteLink(handle uint32) *Link {
-	l := s.byRemote.get(handle)
-	if l != nil && l.forgotten.Load() {
-		return nil
-	}
-	return l
 }
 
 // NewLink prepares a link that this end attaches first.
@@ -155,15 +138,14 @@ func (l *Link) Detach(closed bool, err *Error) {
 	}
 }
 
-// forget frees what the link's names stood for. The reader looks into byRemote without the
-// lock, so it alone removes the entry there, at the next attach.
+// forget frees what the link's names stood for at our end.
 func (l *Link) forget() {
 	s := l.Session
-	l.forgotten.Store(true)
-	s.dead = append(s.dead, l)
 	s.byLocal.del(l.handle)
 	s.free = append(s.free, l.handle)
-	delete(s.names, linkName{l.Name, l.Role})
+	if name := (linkName{l.Name, l.Role}); s.names[name] == l {
+		delete(s.names, name)
+	}
 }
 
 func (c *Conn) inDetach(channel uint16, d *Detach) *Error {
@@ -171,17 +153,15 @@ func (c *Conn) inDetach(channel uint16, d *Detach) *Error {
 	if err != nil || skip {
 		return err
 	}
-	l := s.remoteLink(d.Handle)
+	l := s.byRemote.get(d.Handle)
 	if l == nil { // CFG R19
 		return errorf(ErrCondInvalidField, "no such handle: %d", d.Handle)
 	}
 	c.h.Flush()
 	c.h.Lock()
 	defer c.h.Unlock()
-	if l.remoteDetached {
-		return nil
-	}
 	l.remoteDetached = true
+	s.byRemote.del(d.Handle) // the peer may use it again at once
 	if l.localDetached.Load() {
 		l.forget()
 		return nil
@@ -224,7 +204,7 @@ func (c *Conn) inTransfer(channel uint16, t *Transfer, payload []byte) *Error {
 		return errorf(ErrCondWindowViolation, "incoming session window exceeded")
 	}
 	s.nextIncomingID.Store(id + 1)
-	l := s.remoteLink(t.Handle)
+	l := s.byRemote.get(t.Handle)
 	if l == nil { // CFG R19
 		return errorf(ErrCondInvalidField, "no such handle: %d", t.Handle)
 	}
@@ -255,6 +235,7 @@ func (c *Conn) inTransfer(channel uint16, t *Transfer, payload []byte) *Error {
 		}
 		dc := l.received.Load()
 		if Serial(l.creditLimit.Load()).Diff(Serial(dc)) <= 0 { // CFG R25
+			l.inID, l.inSettled, l.inProgress = did, t.Settled.V, t.More && !t.Aborted
 			return c.overrun(l)
 		}
 		l.received.Store(dc + 1)
@@ -262,7 +243,7 @@ func (c *Conn) inTransfer(channel uint16, t *Transfer, payload []byte) *Error {
 		l.inSettled = t.Settled.V
 	}
 	l.inProgress = t.More && !t.Aborted
-	if l.localDetached.Load() || l.remoteDetached {
+	if l.localDetached.Load() {
 		return nil
 	}
 	t.DeliveryID = Some(uint32(l.inID))

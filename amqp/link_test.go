@@ -565,3 +565,79 @@ func TestHugeCredit(t *testing.T) {
 			Handle: Some(out.Handle()), DeliveryCount: Some(2 + credit), LinkCredit: Some[uint32](0), Drain: true})
 	}
 }
+
+// TestHandleFreeAtDetach: a peer may use its handle, and the link's name, again as soon as it has
+// sent its detach, as Proton does; ours comes when it comes (part 2 §2.6.4).
+func TestHandleFreeAtDetach(t *testing.T) {
+	v, s := inSession(t)
+	v.manual = true
+	attach := func() *Link {
+		v.peer(&Attach{Name: "l", Handle: 1, Role: RoleSender})
+		v.wantEvents("attach receiver l")
+		return v.links["l"]
+	}
+	first := attach()
+	first.Attach(&Attach{})
+	v.wantAny(&Attach{})
+	v.peer(&Detach{Handle: 1, Closed: true})
+	v.wantEvents("detach l closed=true without error")
+	second := attach()
+	v.peer(&Detach{Handle: 1, Closed: true}) // before we have answered the attach even
+	v.wantEvents("detach l closed=true without error")
+	third := attach()
+	if first == second || second == third {
+		t.Fatal("a link came back to life")
+	}
+	links := 0
+	s.Links(func(*Link) { links++ })
+	if links != 2 { // the second is known to neither end any more until we attach it
+		t.Errorf("%d links", links)
+	}
+
+	first.Detach(true, nil)
+	v.want(&Detach{Handle: 0, Closed: true})
+	second.Attach(&Attach{})
+	v.want(&Attach{Name: "l", Handle: 0, Role: RoleReceiver})
+	second.Detach(true, nil)
+	v.want(&Detach{Handle: 0, Closed: true})
+	third.Attach(&Attach{})
+	v.want(&Attach{Name: "l", Handle: 0, Role: RoleReceiver})
+	v.grant(third, 1)
+	v.peerTransfer(&Transfer{Handle: 1, DeliveryID: Some[uint32](0)}, "m")
+	v.wantEvents(`transfer l id=0 settled=false "m"`)
+	v.sendRefused(0, &Attach{Name: "l", Handle: 2, Role: RoleSender}, ErrCondInvalidField, "link name already attached: l")
+}
+
+// TestAfterPeerDetach: a handle that the peer has detached is unknown (CFG R19).
+func TestAfterPeerDetach(t *testing.T) {
+	for _, p := range []Performative{&Transfer{Handle: 1, DeliveryID: Some[uint32](0)}, &Flow{Handle: Some[uint32](1)}, &Detach{Handle: 1}} {
+		v, _ := inSession(t)
+		v.manual = true
+		v.peer(&Attach{Name: "l", Handle: 1, Role: RoleSender})
+		v.links["l"].Attach(&Attach{})
+		v.wantAny(&Attach{})
+		v.peer(&Detach{Handle: 1})
+		v.sendRefused(0, p, ErrCondInvalidField, "no such handle: 1")
+	}
+}
+
+// TestRenewedByUs: a name that we attach again before the peer has answered our detach is the new
+// link's when the old one is forgotten.
+func TestRenewedByUs(t *testing.T) {
+	v, s := inSession(t)
+	first := s.NewLink("l", RoleReceiver)
+	first.Attach(&Attach{})
+	v.wantAny(&Attach{})
+	v.peer(&Attach{Name: "l", Handle: 1, Role: RoleSender})
+	v.wantEvents("attach receiver l")
+	first.Detach(true, nil)
+	v.wantAny(&Detach{})
+	second := s.NewLink("l", RoleReceiver)
+	second.Attach(&Attach{})
+	v.want(&Attach{Name: "l", Handle: 1, Role: RoleReceiver})
+	v.peer(&Detach{Handle: 1, Closed: true}, &Attach{Name: "l", Handle: 1, Role: RoleSender})
+	v.wantEvents("attach receiver l")
+	if v.links["l"] != second || !second.Attached() {
+		t.Error("the peer's attach went to the old link")
+	}
+}

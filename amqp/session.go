@@ -44,7 +44,6 @@ type Session struct {
 	handles  uint32 // local handles below this have been used
 	free     []uint32
 	names    map[linkName]*Link
-	dead     []*Link // forgotten, still in byRemote
 
 	runs      []run
 	flowDue   bool
@@ -126,13 +125,9 @@ func (s *Session) enqueue() {
 
 // Links calls f for every link that is attached on either side.
 func (s *Session) Links(f func(*Link)) {
-	s.byRemote.each(func(l *Link) {
-		if !l.forgotten.Load() {
-			f(l)
-		}
-	})
+	s.byRemote.each(f)
 	s.byLocal.each(func(l *Link) {
-		if !l.remoteAttached {
+		if !l.remoteAttached || l.remoteDetached {
 			f(l)
 		}
 	})
@@ -252,11 +247,11 @@ func (c *Conn) inFlow(channel uint16, f *Flow) *Error {
 		}
 		return nil
 	}
-	l := s.remoteLink(f.Handle.V)
+	l := s.byRemote.get(f.Handle.V)
 	if l == nil { // CFG R19
 		return errorf(ErrCondInvalidField, "no such handle: %d", f.Handle.V)
 	}
-	if l.localDetached.Load() || l.remoteDetached {
+	if l.localDetached.Load() {
 		return nil
 	}
 	var drained uint32
