@@ -112,7 +112,7 @@ func (in *Incoming) serve(nc net.Conn, o *router.ConnOptions) error {
 	case header == amqp.HeaderAMQP:
 	case header[0] == 0x16 && header[1] == 3 || header == amqp.HeaderTLS: // CFG R6
 		return policyError("TLS is not configured on this listener")
-	case strings.HasPrefix(string(header[:]), "AMQP\x00"): // CFG R3
+	case strings.HasPrefix(string(header[:]), "AMQP\x00\x01"): // CFG R3; 0-9-1 has no 1 there (R2)
 		return in.refuse(s, o, fmt.Sprintf("Incompatible AMQP connection detected: '%s'", quote(header[:])))
 	default: // CFG R2
 		return in.refuse(s, o, fmt.Sprintf("Unknown protocol detected: '%s'", quote(h.seen())))
