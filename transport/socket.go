@@ -101,6 +101,9 @@ func (s *socket) run(c *router.Conn, rest []byte) error {
 		}
 	}
 	s.nc.SetWriteDeadline(time.Now().Add(lingerLimit))
+	if err == io.EOF { // the peer may still read, and learn why (CFG R32)
+		c.Fail(errAborted)
+	}
 	c.Done()
 	s.nc.Close()
 	var e *amqp.Error
