@@ -118,6 +118,10 @@ func (l *Link) Attach(a *Attach) {
 		a.InitialDeliveryCount = Some(uint32(l.deliveryCount))
 	}
 	s.Conn.send(s.channel, a)
+	if l.localDetached.Load() { // by overrun, when there was no link to detach yet
+		l.sendDetach(true, errNoCredit())
+		return
+	}
 	if l.flowDue {
 		l.flowDue = false
 		l.FlowDue()
@@ -132,7 +136,11 @@ func (l *Link) Detach(closed bool, err *Error) {
 	}
 	s.Conn.Prepare()
 	l.localDetached.Store(true)
-	s.Conn.send(s.channel, &Detach{Handle: l.handle, Closed: closed, Error: err})
+	l.sendDetach(closed, err)
+}
+
+func (l *Link) sendDetach(closed bool, err *Error) {
+	l.Session.Conn.send(l.Session.channel, &Detach{Handle: l.handle, Closed: closed, Error: err})
 	if l.remoteDetached {
 		l.forget()
 	}
@@ -163,7 +171,9 @@ func (c *Conn) inDetach(channel uint16, d *Detach) *Error {
 	l.remoteDetached = true
 	s.byRemote.del(d.Handle) // the peer may use it again at once
 	if l.localDetached.Load() {
-		l.forget()
+		if l.localAttached {
+			l.forget()
+		}
 		return nil
 	}
 	c.h.RemoteDetach(l, d)
@@ -251,14 +261,24 @@ func (c *Conn) inTransfer(channel uint16, t *Transfer, payload []byte) *Error {
 	return c.h.Transfer(l, t, payload)
 }
 
+// overrun detaches a link whose peer sends without credit; behind our attach, if that is still
+// to come.
 func (c *Conn) overrun(l *Link) *Error {
 	c.h.Flush()
 	c.h.Lock()
 	defer c.h.Unlock()
-	err := &Error{Condition: ErrCondTransferLimitExceeded, Description: "transfer without link credit"}
+	if l.localDetached.Load() {
+		return nil
+	}
+	err := errNoCredit()
 	l.Detach(true, err)
+	l.localDetached.Store(true)
 	c.h.LinkFailed(l, err)
 	return nil
+}
+
+func errNoCredit() *Error {
+	return &Error{Condition: ErrCondTransferLimitExceeded, Description: "transfer without link credit"}
 }
 
 // Credit returns how many deliveries the receiving peer has room for.
