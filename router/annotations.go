@@ -60,17 +60,17 @@ func (n *annotations) read(section amqp.Raw, strip bool) *amqp.Error {
 		switch string(key) {
 		case annotationTo:
 			if n.to, ok = stringText(v); !ok {
-				return invalidAnnotations("Invalid x-opt-qd.to")
+				return invalidAnnotations("to-override not a valid string type")
 			}
 		case annotationIngress:
 			if n.ingress, ok = stringText(v); !ok {
-				return invalidAnnotations("Invalid x-opt-qd.ingress")
+				return invalidAnnotations("ingress router not a string type")
 			}
 			n.hasIngress = true
 		case annotationTrace:
 			l, err := amqp.IterList(v)
 			if err != nil {
-				return invalidAnnotations("Invalid x-opt-qd.trace")
+				return invalidAnnotations("trace annotation is not a list")
 			}
 			for {
 				e, ok := l.Next()
@@ -78,7 +78,7 @@ func (n *annotations) read(section amqp.Raw, strip bool) *amqp.Error {
 					break
 				}
 				if _, isString := stringText(e); !isString {
-					return invalidAnnotations("Invalid x-opt-qd.trace")
+					return invalidAnnotations("trace list contains non-string entries")
 				}
 				n.hops++
 			}
