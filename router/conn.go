@@ -270,6 +270,9 @@ func (e engine) RemoteOpen(o *amqp.Open) *amqp.Error {
 	if c.o.MultiTenant && o.Hostname.V != "" {
 		c.tenant = o.Hostname.V + "/"
 	}
+	if n := o.MaxFrameSize; n.Set && n.V < amqp.MinMaxFrameSize { // CFG R27
+		c.r.logf("SERVER", Warning, "[C%d] max-frame-size %d of the peer is too small, %d is used", c.o.ID, n.V, amqp.MinMaxFrameSize)
+	}
 	if t := time.Duration(o.IdleTimeout.V) * time.Millisecond; t > 0 {
 		c.heartbeat.Store(int64(max(t/2, 20*time.Millisecond))) // CFG L12
 		c.r.timers.set(c, c.r.nextTick(c))
