@@ -641,3 +641,56 @@ func TestRenewedByUs(t *testing.T) {
 		t.Error("the peer's attach went to the old link")
 	}
 }
+
+// TestWithoutCreditManyFrames: the frames behind the first of a delivery beyond the credit are
+// ignored as it is, whether they repeat its id or not.
+func TestWithoutCreditManyFrames(t *testing.T) {
+	for _, id := range []Opt[uint32]{{}, Some[uint32](5)} {
+		v, _ := inSession(t)
+		in := v.attachSender("in", 1, 0)
+		other := v.attachSender("other", 2, 0)
+		v.grant(other, 1)
+		v.peerTransfer(&Transfer{Handle: 1, DeliveryID: Some[uint32](5), More: true}, "a")
+		v.wantEvents("failed in amqp:link:transfer-limit-exceeded")
+		v.wantAny(&Detach{})
+		v.peerTransfer(&Transfer{Handle: 1, DeliveryID: id, More: true}, "b")
+		v.peerTransfer(&Transfer{Handle: 1, DeliveryID: id}, "c")
+		v.peerTransfer(&Transfer{Handle: 2, DeliveryID: Some[uint32](6)}, "d")
+		v.wantEvents(`transfer other id=6 settled=false "d"`)
+		in.Detach(true, nil)
+		v.wantIdle()
+	}
+}
+
+// TestWithoutCreditBeforeAttach: a peer that sends right behind its attach gets our attach before
+// the detach, whoever is first: the owner to answer or the peer to detach.
+func TestWithoutCreditBeforeAttach(t *testing.T) {
+	for _, peerFirst := range []bool{false, true} {
+		v, s := inSession(t)
+		v.manual = true
+		v.peer(&Attach{Name: "l", Handle: 1, Role: RoleSender})
+		l := v.links["l"]
+		for id := range uint32(3) {
+			v.peerTransfer(presettled(1, id), "")
+		}
+		if peerFirst {
+			v.peer(&Detach{Handle: 1, Closed: true})
+		}
+		v.wantEvents("attach receiver l", "failed l amqp:link:transfer-limit-exceeded") // once
+		v.wantIdle()
+		l.Attach(&Attach{})
+		l.Grant(250)
+		l.Detach(true, nil)
+		v.want(&Attach{Name: "l", Role: RoleReceiver})
+		v.want(&Detach{Closed: true, Error: &Error{Condition: ErrCondTransferLimitExceeded, Description: "transfer without link credit"}})
+		v.wantIdle()
+		if !peerFirst {
+			v.peer(&Detach{Handle: 1, Closed: true})
+		}
+		v.wantEvents()
+		v.wantIdle()
+		if len(s.names) != 0 || len(s.free) != 1 {
+			t.Errorf("the link is still known")
+		}
+	}
+}
