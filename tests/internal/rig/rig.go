@@ -47,7 +47,7 @@ func Main(m *testing.M) int {
 		}
 		defer os.RemoveAll(dir)
 		args := []string{"build", "-ldflags", "-X main.version=" + Version, "-o", dir + "/"}
-		if os.Getenv("QDROUTER_RACE") == "1" {
+		if Raced() {
 			args = append(args, "-race")
 		}
 		build := exec.Command("go", append(args, "./cmd/...")...)
@@ -77,6 +77,10 @@ func Program(name string) string { return filepath.Join(bin, name) }
 // Foreign reports whether the programs under test were built elsewhere, so
 // that nothing is known of their version.
 func Foreign() bool { return os.Getenv("QDROUTER_BIN") != "" }
+
+// Raced reports whether the programs under test carry the race detector, so
+// that their memory says nothing.
+func Raced() bool { return os.Getenv("QDROUTER_RACE") == "1" }
 
 // Scale returns full when QDROUTER_FULL=1 asks for a case's full counts, and
 // short otherwise.
