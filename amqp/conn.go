@@ -169,11 +169,19 @@ func (c *Conn) send(channel uint16, p Performative) {
 	if c.CloseSent() {
 		return
 	}
+	start := len(c.Out)
 	c.Out = AppendFrame(c.Out, 0, channel, p)
+	if len(c.Out)-start > c.frameRoom() {
+		p = fitFrame(p, c.frameRoom())
+		c.Out = AppendFrame(c.Out[:start], 0, channel, p)
+	}
 	if c.Trace != nil {
 		c.Trace(true, channel, p, nil)
 	}
 }
+
+// frameRoom is how many octets a frame of ours may have.
+func (c *Conn) frameRoom() int { return int(min(c.maxOut, 1<<30)) }
 
 // Input takes in as many whole frames as b holds and returns the octets they had. An error is
 // an *Error for the peer: the owner calls Close with it and gives the connection up.

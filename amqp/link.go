@@ -303,7 +303,7 @@ type OutDelivery struct {
 	Tag     uint64 // sent as 8 octets; unique on the link among unsettled deliveries
 	Format  uint32
 	Settled bool
-	State   Raw // sent with the first frame
+	State   Raw // sent with the first frame, or behind it if that has no room
 }
 
 // maxTransferHead bounds the octets before the payload of a transfer without state.
@@ -319,8 +319,11 @@ func (l *Link) Fits(octets int) bool {
 func (l *Link) Send(d *OutDelivery, p1, p2, p3 []byte) Serial {
 	if d.State != nil || l.Session.Conn.Trace != nil {
 		l.Start(d)
-		rest := l.sendFrame(d, true, true, false, p1, p2, p3)
-		if rest > 0 {
+		if d.State != nil && !l.Fits(len(p1)+len(p2)+len(p3)+len(d.State)) {
+			l.stateApart(d)
+			d = &OutDelivery{Tag: d.Tag, Format: d.Format, Settled: d.Settled}
+		}
+		if rest := l.sendFrame(d, true, true, false, p1, p2, p3); rest > 0 {
 			panic("amqp: Send of more than a frame")
 		}
 		return l.outID
@@ -354,6 +357,14 @@ func (l *Link) Send(d *OutDelivery, p1, p2, p3 []byte) Serial {
 	putSize(b[start:], len(b)-start)
 	c.Out = b
 	return id
+}
+
+// stateApart tells the state of a delivery that its own frames have no room for. The state of a
+// settled one is of no use to the receiver.
+func (l *Link) stateApart(d *OutDelivery) {
+	if !d.Settled {
+		l.Session.Dispose(RoleSender, l.outID, l.outID, false, append(Raw(nil), d.State...))
+	}
 }
 
 func putSize(b []byte, n int) {
@@ -420,14 +431,16 @@ func (l *Link) sendFrame(d *OutDelivery, first, last, aborted bool, p1, p2, p3 [
 		t.DeliveryTag = tag[:]
 		t.MessageFormat = Some(d.Format)
 		t.Settled = Some(d.Settled)
-		if len(d.State) < int(min(c.maxOut, 1<<30))/2 { // a larger one leaves no room for the message
+		if len(d.State) < c.frameRoom()/2 {
 			t.State = d.State
+		} else { // it would leave no room for the message
+			l.stateApart(d)
 		}
 	}
 	start := len(c.Out)
 	total := len(p1) + len(p2) + len(p3)
 	b := AppendTransferFrameHeader(c.Out, s.channel, &t, 0)
-	room := max(int(min(uint64(c.maxOut), 1<<30))-(len(b)-start), 0)
+	room := max(c.frameRoom()-(len(b)-start), 0)
 	if total <= room && last {
 		t.More = false
 		b = AppendTransferFrameHeader(b[:start], s.channel, &t, 0)

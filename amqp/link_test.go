@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestLinkPairs: the same name may be one link in each direction (part 2 §2.6.1), and handles
@@ -691,6 +692,109 @@ func TestWithoutCreditBeforeAttach(t *testing.T) {
 		v.wantIdle()
 		if len(s.names) != 0 || len(s.free) != 1 {
 			t.Errorf("the link is still known")
+		}
+	}
+}
+
+// TestSendLongState: a state of a delivery that its frame has no room for follows it; the message
+// goes as it would without one.
+func TestSendLongState(t *testing.T) {
+	state := func(n int) Raw {
+		return AppendModified(nil, false, true, AppendValue(nil, Map{{Symbol("k"), strings.Repeat("v", n)}}))
+	}
+	const size = 512
+	for _, tt := range []struct {
+		state, payload int
+		settled        bool
+	}{
+		{100, 10, false}, {100, size - maxTransferHead, false}, {100, size - maxTransferHead, true},
+		{250, size - maxTransferHead, false}, {400, 1, false}, {400, 1, true},
+	} {
+		v := newTalk(t, testConfig)
+		v.open(&Open{ContainerID: "peer", MaxFrameSize: Some[uint32](size)})
+		s := v.begin(0, &Begin{IncomingWindow: 1000})
+		out := v.attachReceiver("out", 1)
+		v.giveCredit(out, 1000)
+		for _, whole := range []bool{true, false} {
+			d := &OutDelivery{State: state(tt.state), Settled: tt.settled}
+			window := s.OutWindow()
+			payload := []byte(strings.Repeat("p", tt.payload))
+			var id Serial
+			if whole {
+				id = out.Send(d, payload, nil, nil)
+				if s.OutWindow() != window-1 {
+					t.Errorf("%+v: Send took %d frames", tt, window-s.OutWindow())
+				}
+			} else {
+				id = out.Start(d)
+				out.SendFrames(d, true, true, payload, 1<<20)
+			}
+			clear(d.State[10:]) // it is the owner's again
+			var got Raw
+			for more := true; more; {
+				p := v.wantAny(&Transfer{}).(*Transfer)
+				more = p.More
+				got = append(got, p.State...)
+			}
+			if got == nil && !tt.settled {
+				v.wantFrame(0, &Disposition{Role: RoleSender, First: uint32(id), State: state(tt.state)})
+			} else if got != nil && string(got) != string(state(tt.state)) {
+				t.Errorf("%+v: state %x", tt, got)
+			}
+			v.wantIdle()
+		}
+	}
+}
+
+// TestLongWordsFitTheFrame: what a peer with larger frames said is cut to what this one can read;
+// the condition stays.
+func TestLongWordsFitTheFrame(t *testing.T) {
+	long := strings.Repeat("ä", 2000)
+	info := Raw(AppendValue(nil, Map{{Symbol("k"), long}}))
+	short := func(d string) *Error { return &Error{Condition: "x:y", Description: d} }
+	v := newTalk(t, testConfig)
+	v.open(&Open{ContainerID: "peer"})
+	v.c.maxOut = 512
+	s := v.begin(0, &Begin{IncomingWindow: 1000})
+	in := v.attachSender("in", 1, 0)
+
+	told := func(state Raw) Raw {
+		t.Helper()
+		s.Dispose(RoleReceiver, 7, 9, true, state)
+		d := v.wantAny(&Disposition{}).(*Disposition)
+		if d.First != 7 || d.Last != Some[uint32](9) || !d.Settled {
+			t.Errorf("told %s", show(d))
+		}
+		return d.State
+	}
+	exact := AppendRejected(nil, short(strings.Repeat("d", 300)))
+	if got := told(exact); string(got) != string(exact) {
+		t.Errorf("what fits was changed: %x", got)
+	}
+	for _, e := range []*Error{short(long), {Condition: "x:y", Info: info}, {Condition: "x:y", Description: long, Info: info}} {
+		got, err := DecodeRejected(told(AppendRejected(nil, e)))
+		if err != nil || got.Condition != "x:y" || got.Info != nil || !strings.HasPrefix(e.Description, got.Description) || !utf8.ValidString(got.Description) ||
+			e.Description != "" && len(got.Description) < 300 {
+			t.Errorf("%.50v was told as %v, %v", e, got, err)
+		}
+	}
+	if got := told(AppendRejected(nil, &Error{Condition: Symbol(long)})); string(got) != string(AppendRejected(nil, nil)) {
+		t.Errorf("a long condition was told as %x", got)
+	}
+	if got := told(AppendModified(nil, true, true, info)); string(got) != string(AppendModified(nil, true, true, nil)) {
+		t.Errorf("modified was told as %x", got)
+	}
+	if got := told(AppendValue(nil, Described{uint64(0x34), List{long}})); got != nil {
+		t.Errorf("a state of another kind was told as %x", got)
+	}
+
+	e := &Error{Condition: "x:y", Description: long, Info: info}
+	in.Detach(true, e)
+	s.End(e)
+	v.c.Close(e)
+	for _, got := range []*Error{v.wantAny(&Detach{}).(*Detach).Error, v.wantAny(&End{}).(*End).Error, v.wantAny(&Close{}).(*Close).Error} {
+		if got == nil || got.Condition != "x:y" || got.Info != nil || len(got.Description) < 300 || !strings.HasPrefix(long, got.Description) {
+			t.Errorf("told %v", got)
 		}
 	}
 }

@@ -163,7 +163,7 @@ func (s *Session) prepare() {
 	for i := range s.runs {
 		r := &s.runs[i]
 		if !ended {
-			d := Disposition{Role: r.role, First: uint32(r.first), Settled: r.settled, State: r.state}
+			d := Disposition{Role: r.role, First: uint32(r.first), Settled: r.settled, State: fitState(r.state, c.frameRoom()-fitHead)}
 			if r.last != r.first {
 				d.Last = Some(uint32(r.last))
 			}
