@@ -410,10 +410,20 @@ func (l *Link) SendFrames(d *OutDelivery, first, last bool, payload []byte, room
 	return sent, started
 }
 
-// Abort ends the delivery in progress as aborted (part 2 §2.6.14). It needs no window beyond
-// one frame; peers count it like any transfer.
-func (l *Link) Abort(d *OutDelivery) {
-	l.sendFrame(d, false, true, true, nil, nil, nil)
+// Abort ends the delivery in progress as aborted (part 2 §2.6.14); with the peer's next flow, if
+// the window is closed. Nothing else is sent before that.
+func (l *Link) Abort(*OutDelivery) {
+	if l.Session.OutWindow() == 0 {
+		l.Session.aborts = append(l.Session.aborts, l)
+		return
+	}
+	l.sendAbort()
+}
+
+func (l *Link) sendAbort() {
+	if !l.localDetached.Load() {
+		l.sendFrame(&OutDelivery{}, false, true, true, nil, nil, nil)
+	}
 }
 
 // sendFrame encodes one frame of the delivery in progress and returns the payload octets that

@@ -798,3 +798,38 @@ func TestLongWordsFitTheFrame(t *testing.T) {
 		}
 	}
 }
+
+// TestAbortWaitsForWindow: the frame that aborts a delivery is a transfer and keeps to the peer's
+// window like any other.
+func TestAbortWaitsForWindow(t *testing.T) {
+	v := opened(t)
+	s := v.begin(0, &Begin{IncomingWindow: 3})
+	var links []*Link
+	d := &OutDelivery{}
+	for i := range uint32(3) {
+		l := v.attachReceiver(fmt.Sprint("out", i), i)
+		links = append(links, l)
+		v.peer(&Flow{NextIncomingID: Some[uint32](0), IncomingWindow: 3, Handle: Some(i), DeliveryCount: Some[uint32](0), LinkCredit: Some[uint32](5)})
+		l.Start(d)
+		l.SendFrames(d, true, false, []byte("half"), 1<<20)
+		v.wantAny(&Transfer{})
+		v.events = nil
+	}
+	for _, l := range links {
+		l.Abort(d)
+	}
+	v.wantIdle()
+	v.peer(&Flow{NextIncomingID: Some[uint32](2), IncomingWindow: 2})
+	v.want(&Transfer{Handle: links[0].Handle(), Aborted: true})
+	v.wantIdle()
+	links[1].Detach(true, nil)
+	v.wantAny(&Detach{})
+	v.peer(&Flow{NextIncomingID: Some[uint32](4), IncomingWindow: 3})
+	v.want(&Transfer{Handle: links[2].Handle(), Aborted: true})
+	v.wantIdle()
+	if s.OutWindow() != 2 {
+		t.Errorf("window %d, want 2", s.OutWindow())
+	}
+	links[0].Send(d, nil, nil, nil)
+	v.wantAny(&Transfer{})
+}

@@ -36,7 +36,8 @@ type Session struct {
 
 	// Sending half.
 	nextOutgoingID Serial
-	remoteLimit    Serial // first transfer id that we may not use
+	remoteLimit    Serial  // first transfer id that we may not use
+	aborts         []*Link // with a delivery to be ended when the window opens
 	nextDeliveryID Serial
 
 	byRemote table[*Link]
@@ -240,6 +241,10 @@ func (c *Conn) inFlow(channel uint16, f *Flow) *Error {
 	defer c.h.Unlock()
 	// A window that does not reach what we have sent is no negative one.
 	s.remoteLimit = Serial(f.NextIncomingID.V) + Serial(min(f.IncomingWindow, unlimitedWindow))
+	for len(s.aborts) > 0 && s.OutWindow() > 0 {
+		s.aborts[0].sendAbort()
+		s.aborts = s.aborts[1:]
+	}
 	c.h.SessionFlow(s)
 	if !f.Handle.Set {
 		if f.Echo {
