@@ -26,9 +26,11 @@ type Conn struct {
 	slot         atomic.Int32 // where batches usually keep this connection's work
 	lastRead     atomic.Int64 // nanoseconds on the router's clock
 	lastWrite    atomic.Int64
-	lastDelivery atomic.Int64 // 0 = none yet
-	trace        atomic.Bool  // frames are wanted in the log
-	heartbeat    atomic.Int64 // nanoseconds between frames that the peer wants at the least, 0 = none
+	lastDelivery atomic.Int64               // 0 = none yet
+	trace        atomic.Bool                // frames are wanted in the log
+	heartbeat    atomic.Int64               // nanoseconds between frames that the peer wants at the least, 0 = none
+	frameSince   atomic.Int64               // since when a frame is here in part, 0 = it is not
+	expired      atomic.Pointer[amqp.Error] // why time ended the connection
 	killed       atomic.Bool
 	owes         atomic.Bool // there is something in owing
 
@@ -164,6 +166,7 @@ var ErrClosed = errors.New("connection closed")
 // is on its way and the socket is cut after it.
 func (c *Conn) Input(buf []byte) (n int, err error) {
 	n, err = c.eng.Input(buf)
+	c.noteRest(len(buf)-n, n > 0)
 	c.routeRead()
 	c.b.run()
 	if c.mustRenewWindows() {
@@ -181,6 +184,18 @@ func (c *Conn) Input(buf []byte) (n int, err error) {
 		return n, ErrClosed
 	}
 	return n, nil
+}
+
+// noteRest notes since when a frame is incomplete: rest octets of one are here, the first of
+// them only now when whole frames were before them.
+func (c *Conn) noteRest(rest int, first bool) {
+	since := c.frameSince.Load()
+	switch {
+	case rest == 0 && since != 0:
+		c.frameSince.Store(0)
+	case rest > 0 && (first || since == 0):
+		c.frameSince.Store(c.b.now)
+	}
 }
 
 // Fail closes the connection with an error of the layer below the AMQP engine, for the peer to
@@ -214,7 +229,12 @@ func (c *Conn) Close(e *amqp.Error) {
 }
 
 // Error returns what ended the connection, nil when nothing did or the peer closed without one.
-func (c *Conn) Error() *amqp.Error { return c.failed }
+func (c *Conn) Error() *amqp.Error {
+	if c.failed != nil {
+		return c.failed
+	}
+	return c.expired.Load()
+}
 
 // Number returns the n of [Cn].
 func (c *Conn) Number() uint64 { return c.o.ID }
@@ -528,10 +548,17 @@ func (c *Conn) drainWaiting(b *batch) {
 // Tick does what time asks for and returns when to be called again, in nanoseconds on the
 // router's clock.
 func (c *Conn) tick(now int64) (next int64) {
-	idle := int64(c.o.IdleTimeout)
-	if idle > 0 && now-c.lastRead.Load() >= idle {
-		c.timeOut()
+	if c.expired.Load() != nil { // and the last words did not get out
+		c.wire.Cut()
 		return 0
+	}
+	if idle := int64(c.o.IdleTimeout); idle > 0 {
+		if now-c.lastRead.Load() >= idle {
+			return c.timeOut("local-idle-timeout expired", now)
+		}
+		if since := c.frameSince.Load(); since != 0 && now-since >= frameIdles*idle {
+			return c.timeOut("frame not complete in time", now)
+		}
 	}
 	if hb := c.heartbeat.Load(); hb > 0 && now-c.lastWrite.Load() >= hb {
 		b := c.r.newBatch()
@@ -548,9 +575,14 @@ func (c *Conn) tick(now int64) (next int64) {
 	return c.r.nextTick(c)
 }
 
-// timeOut ends a silent connection (CFG L10). Close and cut: a peer that is gone will not answer.
-func (c *Conn) timeOut() {
-	e := &amqp.Error{Condition: amqp.ErrCondResourceLimitExceeded, Description: "local-idle-timeout expired"}
+// frameIdles is within how many idle times a frame must be complete (CFG R33).
+const frameIdles = 10
+
+// timeOut ends a silent connection (CFG L10). Close and cut: a peer that is gone will not
+// answer. next is when it must have gone.
+func (c *Conn) timeOut(why string, now int64) (next int64) {
+	e := &amqp.Error{Condition: amqp.ErrCondResourceLimitExceeded, Description: why}
+	c.expired.Store(e)
 	b := c.r.newBatch()
 	c.mu.Lock()
 	c.eng.Close(e)
@@ -559,10 +591,10 @@ func (c *Conn) timeOut() {
 	c.flushLocked(b)
 	b.run()
 	b.done()
-	c.r.logf("SERVER", Info, "[C%d] Connection from %s (to %s) failed: %s %s", c.o.ID, c.o.Host, c.o.Listener, e.Condition, e.Description)
 	if stuck {
 		c.wire.Cut()
 	}
+	return now + int64(closeWait)
 }
 
 // mustRenewWindows reports whether a session that this read used wants a flow.

@@ -173,6 +173,9 @@ func (r *Router) nextTick(c *Conn) int64 {
 	}
 	if c.o.IdleTimeout > 0 {
 		sooner(c.lastRead.Load() + int64(c.o.IdleTimeout))
+		if since := c.frameSince.Load(); since != 0 {
+			sooner(since + frameIdles*int64(c.o.IdleTimeout))
+		}
 	}
 	if hb := c.heartbeat.Load(); hb > 0 {
 		sooner(c.lastWrite.Load() + hb)

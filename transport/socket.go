@@ -101,7 +101,7 @@ func (s *socket) run(c *router.Conn, rest []byte) error {
 		}
 	}
 	s.nc.SetWriteDeadline(time.Now().Add(lingerLimit))
-	if err == io.EOF { // the peer may still read, and learn why (CFG R32)
+	if err == io.EOF && c.Error() == nil { // the peer may still read, and learn why (CFG R32)
 		c.Fail(errAborted)
 	}
 	c.Done()
