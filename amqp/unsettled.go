@@ -125,6 +125,9 @@ func (u *Unsettled[T]) Clip(first, last Serial) (from, to Serial, ok bool) {
 
 // Late appends to ids those of the stragglers in first..last.
 func (u *Unsettled[T]) Late(first, last Serial, ids []Serial) []Serial {
+	if last.Before(first) {
+		return ids
+	}
 	for id := range u.late {
 		if !id.Before(first) && !last.Before(id) {
 			ids = append(ids, id)

@@ -185,6 +185,11 @@ func TestClipBoundsWork(t *testing.T) {
 			t.Errorf("Clip(%d, %d) = %d, %d, %t", tt.first, tt.last, from, to, ok)
 		}
 	}
+	u.Put(2147483655, 1)
+	u.Put(2147483655+unsettledMax, 1)
+	if got := u.Late(10, 5, nil); len(got) != 0 {
+		t.Errorf("10..5, which is no range, has %v", got)
+	}
 	u.Reset()
 	if _, _, ok := u.Clip(0, 1000); ok || u.Len() != 0 {
 		t.Error("something is left after Reset")
