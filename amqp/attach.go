@@ -101,8 +101,8 @@ func (a *Attach) Decode(body []byte) (n int, err error) {
 	a.IncompleteUnsettled = opt(&f, "incomplete-unsettled", rawBool).V
 	a.InitialDeliveryCount = opt(&f, "initial-delivery-count", rawUint)
 	a.MaxMessageSize = opt(&f, "max-message-size", rawUlong)
-	a.OfferedCapabilities = f.raw("offered-capabilities", isSymbols)
-	a.DesiredCapabilities = f.raw("desired-capabilities", isSymbols)
+	a.OfferedCapabilities = f.raw("offered-capabilities", isCapabilities)
+	a.DesiredCapabilities = f.raw("desired-capabilities", isCapabilities)
 	a.Properties = f.raw("properties", isMap)
 	return n, f.done()
 }
@@ -200,7 +200,7 @@ func (s *Source) Decode(b []byte) (n int, err error) {
 		Filter:                f.raw("filter", isMap),
 		DefaultOutcome:        f.raw("default-outcome", isDescribed),
 		Outcomes:              f.raw("outcomes", isSymbols),
-		Capabilities:          f.raw("capabilities", isSymbols),
+		Capabilities:          f.raw("capabilities", isCapabilities),
 	}
 	return n, f.done()
 }
@@ -242,7 +242,7 @@ func (t *Target) Decode(b []byte) (n int, err error) {
 		Timeout:               opt(&f, "timeout", rawUint),
 		Dynamic:               opt(&f, "dynamic", rawBool).V,
 		DynamicNodeProperties: f.raw("dynamic-node-properties", isMap),
-		Capabilities:          f.raw("capabilities", isSymbols),
+		Capabilities:          f.raw("capabilities", isCapabilities),
 	}
 	return n, f.done()
 }
@@ -266,6 +266,6 @@ func (c *Coordinator) Decode(b []byte) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	*c = Coordinator{Capabilities: f.raw("capabilities", isSymbols)}
+	*c = Coordinator{Capabilities: f.raw("capabilities", isCapabilities)}
 	return n, f.done()
 }

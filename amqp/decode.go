@@ -674,6 +674,12 @@ func isMap(v Raw) bool { return v[0] == codeMap8 || v[0] == codeMap32 }
 
 func isDescribed(v Raw) bool { return v[0] == codeDescribed }
 
+// isCapabilities accepts symbols and, as clients send such, arrays of any other type:
+// they name no capability that anybody knows, and are no fault (RT E1).
+func isCapabilities(v Raw) bool {
+	return isSymbols(v) || len(v) > 0 && (v[0] == codeArray8 || v[0] == codeArray32)
+}
+
 // isSymbols accepts what a field of several symbols may be: one, or an array.
 func isSymbols(v Raw) bool {
 	if v[0] == codeSym8 || v[0] == codeSym32 {

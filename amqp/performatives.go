@@ -255,8 +255,8 @@ func (o *Open) Decode(body []byte) (n int, err error) {
 		IdleTimeout:         opt(&f, "idle-time-out", rawUint),
 		OutgoingLocales:     f.raw("outgoing-locales", isSymbols),
 		IncomingLocales:     f.raw("incoming-locales", isSymbols),
-		OfferedCapabilities: f.raw("offered-capabilities", isSymbols),
-		DesiredCapabilities: f.raw("desired-capabilities", isSymbols),
+		OfferedCapabilities: f.raw("offered-capabilities", isCapabilities),
+		DesiredCapabilities: f.raw("desired-capabilities", isCapabilities),
 		Properties:          f.raw("properties", isMap),
 	}
 	return n, f.done()
@@ -301,8 +301,8 @@ func (g *Begin) Decode(body []byte) (n int, err error) {
 		IncomingWindow:      need(&f, "incoming-window", rawUint),
 		OutgoingWindow:      need(&f, "outgoing-window", rawUint),
 		HandleMax:           opt(&f, "handle-max", rawUint),
-		OfferedCapabilities: f.raw("offered-capabilities", isSymbols),
-		DesiredCapabilities: f.raw("desired-capabilities", isSymbols),
+		OfferedCapabilities: f.raw("offered-capabilities", isCapabilities),
+		DesiredCapabilities: f.raw("desired-capabilities", isCapabilities),
 		Properties:          f.raw("properties", isMap),
 	}
 	return n, f.done()

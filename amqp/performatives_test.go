@@ -565,3 +565,14 @@ func TestTagDoesNotReachThePayload(t *testing.T) {
 		}
 	}
 }
+
+// RT E1: capabilities may be an array of another type, which is no error.
+func TestCapabilitiesOfAnyArrayType(t *testing.T) {
+	for _, v := range []any{Symbol("single"), []Symbol{"A", "B"}, Array{Code: 0x71, Items: []any{int32(9), int32(10)}}, Array{Code: 0xa3}, nil} {
+		in := Open{ContainerID: "c", OfferedCapabilities: AppendValue(nil, v), DesiredCapabilities: AppendValue(nil, v)}
+		var out Open
+		if _, err := out.Decode(in.Append(nil)); err != nil {
+			t.Errorf("open with capabilities %v: %v", v, err)
+		}
+	}
+}

@@ -134,11 +134,12 @@ func (a *Agent) create(req *Request) (any, error) {
 		return nil, badRequest("%s", oneLine(err))
 	}
 	c, err := a.normalize(t, attrs)
+	// What is not allowed at all comes before what is wrong in detail (MG 8.2).
+	if cross := config.ValidateCross(c, a.configured()); cross != nil {
+		return nil, badRequest("%s", oneLine(cross))
+	}
 	if err != nil {
 		return nil, err
-	}
-	if err := config.ValidateCross(c, a.configured()); err != nil {
-		return nil, badRequest("%s", oneLine(err))
 	}
 	e, err := a.newEntity(k, c)
 	if err != nil {
@@ -175,7 +176,7 @@ func (a *Agent) normalize(t *config.EntityType, attrs map[string]any) (*config.E
 		a.warningf("%s", w)
 	}
 	if err != nil {
-		return nil, badRequest("%s", oneLine(err))
+		return c, badRequest("%s", oneLine(err))
 	}
 	return c, nil
 }
