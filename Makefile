@@ -14,6 +14,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 NODE_CLIENTS := tests/clients/node
 NODE_STAMP   := $(NODE_CLIENTS)/node_modules/.package-lock.json
 
+.NOTPARALLEL:
 .PHONY: build run test lint unit system fuzz fuzz-short clients python-client clean
 
 build:

@@ -129,7 +129,6 @@ func (g *gopher) outcomeOf(receipt amqp.SendReceipt) (amqp.DeliveryState, string
 // refused attaches a receiver in a mode the router does not answer with, and
 // reports what the library says of that.
 func (g *gopher) refused(options *amqp.ReceiverOptions) rig.Report {
-	g.t.Helper()
 	_, err := g.session().NewReceiver(g.ctx, g.address, options)
 	if err == nil {
 		return rig.Report{"refused": "nothing"}
@@ -149,7 +148,6 @@ type exchange struct {
 // exchange passes messages to a receiver that answers each, and reports what
 // became of them.
 func (g *gopher) exchange(x exchange) rig.Report {
-	g.t.Helper()
 	if x.messages == 0 {
 		x.messages = messageCount
 	}
@@ -207,7 +205,6 @@ func (g *gopher) exchange(x exchange) rig.Report {
 }
 
 func (g *gopher) large() rig.Report {
-	g.t.Helper()
 	body := make([]byte, largeBody)
 	rand.Read(body)
 	return g.exchange(exchange{messages: 1, message: amqp.NewMessage(body), look: func(report rig.Report, m *amqp.Message) {
@@ -219,7 +216,6 @@ func (g *gopher) large() rig.Report {
 // atLeastOnce lets the first receiver go away with the message, and sends it
 // again.
 func (g *gopher) atLeastOnce() rig.Report {
-	g.t.Helper()
 	outcomes := &tally{count: map[string]any{}}
 	receiving, sender := g.session(), (*amqp.Sender)(nil)
 	for i, body := range []string{"once", "again"} {
@@ -244,7 +240,6 @@ func (g *gopher) atLeastOnce() rig.Report {
 
 // drain takes back the credit that is left over, then goes on.
 func (g *gopher) drain() rig.Report {
-	g.t.Helper()
 	receiver := g.receiver(g.session(), g.address, &amqp.ReceiverOptions{Credit: -1}) // credit by hand
 	sender := g.sender(g.session(), g.address)
 	pass := func(n int) float64 {
@@ -271,7 +266,6 @@ func (g *gopher) drain() rig.Report {
 
 // requestResponse has a service answer to the dynamic address of whoever asks.
 func (g *gopher) requestResponse() rig.Report {
-	g.t.Helper()
 	serving, asking := g.session(), g.session()
 	service := g.receiver(serving, g.address, nil)
 	answers := g.sender(serving, "")
@@ -319,7 +313,6 @@ func (g *gopher) requestResponse() rig.Report {
 
 // credit reports whether the sender waits or sends as consumers come and go.
 func (g *gopher) credit() rig.Report {
-	g.t.Helper()
 	sender, receiving := g.sender(g.session(), g.address), g.session()
 	report := rig.Report{"without_consumer": "sends", "with_consumer": "waits"}
 
@@ -351,7 +344,6 @@ func (g *gopher) credit() rig.Report {
 // ring runs many clients, each sending to the next and receiving from the one
 // before.
 func (g *gopher) ring(number string) rig.Report {
-	g.t.Helper()
 	n, err := strconv.Atoi(number)
 	g.must(err)
 	address := func(i int) string { return fmt.Sprintf("%s.%d", g.address, i%n) }
