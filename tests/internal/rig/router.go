@@ -92,6 +92,8 @@ func Run(t testing.TB, cmd *exec.Cmd) *Router {
 		t.Fatal(err)
 	}
 	cmd.Stdout, cmd.Stderr = in, in
+	// A test that panics or times out runs no clean-up.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := cmd.Start(); err != nil {
 		in.Close()
 		out.Close()
