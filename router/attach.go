@@ -13,6 +13,7 @@ var (
 	errNoCoordinator = &amqp.Error{Condition: amqp.ErrCondPreconditionFailed,
 		Description: "The router can't coordinate transactions by itself, a linkRoute to a coordinator must be configured to use transactions."}
 	errForbidden = &amqp.Error{Condition: "qd:forbidden", Description: "Connectivity to the node is forbidden"}
+	errWrongWay  = &amqp.Error{} // refused without a word (RT X9)
 	errRole      = &amqp.Error{Condition: "qd:connection-role", Description: "Link attach forbidden on inter-router connection"}
 )
 
@@ -45,6 +46,10 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 	default:
 		in.template = []byte(a.Target.Address.V)
 		addr, refusal = r.bind(c, a.Target.Address.V, a.Target.Capabilities.Symbols(), false)
+		if addr != nil && addr.endpoint {
+			in.capacity = heartbeatCredit
+			r.beatsFrom(c, true)
+		}
 	}
 	c.mu.Lock()
 	if c.dead || in.l.Session.Ended() {
@@ -105,6 +110,9 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 		addr = r.addressFor(classKey(classLocal, name), Balanced, -1)
 	default:
 		addr, refusal = r.bind(c, a.Source.Address.V, a.Source.Capabilities.Symbols(), true)
+		if addr != nil && addr.endpoint {
+			addr, refusal = nil, errWrongWay
+		}
 	}
 	c.mu.Lock()
 	if c.dead || out.l.Session.Ended() {
@@ -274,6 +282,9 @@ func answer(a *amqp.Attach) *amqp.Attach {
 // refuseLocked answers an attach and detaches at once. a has our own terminus taken out.
 func (r *Router) refuseLocked(l *amqp.Link, a *amqp.Attach, e *amqp.Error) {
 	l.Attach(answer(a))
+	if e == errWrongWay {
+		e = nil
+	}
 	l.Detach(true, e)
 	l.Owner = nil
 }

@@ -147,6 +147,9 @@ func (r *Router) unbind(ev *event, how string) {
 		c.mu.Unlock()
 		r.retire(c, in, nil)
 		if a := in.addr.Load(); a != nil && in.bound {
+			if a.endpoint {
+				r.beatsFrom(c, false)
+			}
 			r.removeIn(a, in)
 		}
 	} else {

@@ -228,6 +228,9 @@ func (c *Conn) resolve(m *message, s *amqp.Sections) {
 		key = mobileKey('0'+phase, c.tenant+key.text())
 	}
 	a := c.r.lookup(key)
+	if a != nil && a.endpoint {
+		return
+	}
 	if a == nil {
 		if c.r.distributionOf(key) == Unavailable {
 			m.refusal = rejectUnavailable

@@ -41,6 +41,9 @@ type Router struct {
 	links   map[uint64]linkEntry
 	retired totals
 
+	beatMu sync.Mutex // guards beats
+	beats  map[uint64]int64
+
 	queue    eventQueue
 	coreDone chan struct{}
 	writers  sync.WaitGroup
@@ -101,6 +104,7 @@ func New(o Options) *Router {
 		conns:    make(map[uint64]*Conn),
 		links:    make(map[uint64]linkEntry),
 		touched:  make(map[*Conn]struct{}),
+		beats:    make(map[uint64]int64),
 		empty:    make(chan struct{}),
 		coreDone: make(chan struct{}),
 	}
@@ -108,6 +112,7 @@ func New(o Options) *Router {
 	r.timers.init(r)
 	go r.runCore()
 	go r.timers.run()
+	r.addHeartbeat()
 	return r
 }
 

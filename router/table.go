@@ -10,6 +10,7 @@ type address struct {
 	dist     Distribution
 	priority int32 // 0..9, -1 = none
 	order    uint64
+	endpoint bool // a function of the router; not for anonymous links (RT X9)
 
 	// Read by every reader that forwards to the address.
 	fwd  atomic.Pointer[forwarding]

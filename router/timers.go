@@ -115,6 +115,7 @@ func (t *timers) run() {
 		sweep = int64(5 * time.Second)
 	}
 	nextSweep := sweep
+	var nextBeat int64 // 0 = nobody to watch, and a nudge when there is
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var due []*Conn
@@ -125,6 +126,12 @@ func (t *timers) run() {
 			nextSweep = now + sweep
 		}
 		next := nextSweep
+		if now >= nextBeat {
+			nextBeat = t.r.checkBeats(now)
+		}
+		if nextBeat != 0 {
+			next = min(next, nextBeat)
+		}
 		t.mu.Lock()
 		for len(t.heap) > 0 && t.heap[0].timer.at <= now {
 			c := t.heap[0]
