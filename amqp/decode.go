@@ -674,10 +674,17 @@ func isMap(v Raw) bool { return v[0] == codeMap8 || v[0] == codeMap32 }
 
 func isDescribed(v Raw) bool { return v[0] == codeDescribed }
 
-// isCapabilities accepts symbols and, as clients send such, arrays of any other type:
-// they name no capability that anybody knows, and are no fault (RT E1).
+// isCapabilities accepts symbols and, as clients send such, arrays of any other type
+// and lists: they name no capability that anybody knows, and are no fault (RT E1).
 func isCapabilities(v Raw) bool {
-	return isSymbols(v) || len(v) > 0 && (v[0] == codeArray8 || v[0] == codeArray32)
+	if isSymbols(v) || len(v) == 0 {
+		return true
+	}
+	switch v[0] {
+	case codeArray8, codeArray32, codeList0, codeList8, codeList32:
+		return true
+	}
+	return false
 }
 
 // isSymbols accepts what a field of several symbols may be: one, or an array.

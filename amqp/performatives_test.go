@@ -566,9 +566,9 @@ func TestTagDoesNotReachThePayload(t *testing.T) {
 	}
 }
 
-// RT E1: capabilities may be an array of another type, which is no error.
+// RT E1: capabilities may be an array of another type or a list, which is no error.
 func TestCapabilitiesOfAnyArrayType(t *testing.T) {
-	for _, v := range []any{Symbol("single"), []Symbol{"A", "B"}, Array{Code: 0x71, Items: []any{int32(9), int32(10)}}, Array{Code: 0xa3}, nil} {
+	for _, v := range []any{Symbol("single"), []Symbol{"A", "B"}, Array{Code: 0x71, Items: []any{int32(9), int32(10)}}, Array{Code: 0xa3}, List{"A", "B"}, List{}, nil} {
 		in := Open{ContainerID: "c", OfferedCapabilities: AppendValue(nil, v), DesiredCapabilities: AppendValue(nil, v)}
 		var out Open
 		if _, err := out.Decode(in.Append(nil)); err != nil {
