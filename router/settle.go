@@ -102,6 +102,7 @@ func (e engine) senderSays(sess *session, id amqp.Serial, state amqp.Raw, settle
 		sess.in.Take(id)
 		d.in.counts.unsettled--
 		d.in.creditLocked(1)
+		e.b.touch(e.Conn)
 	}
 	e.tellCopies(d, state, settled)
 }
