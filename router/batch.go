@@ -14,8 +14,9 @@ import (
 type batch struct {
 	work    []work
 	used    int
-	pending []int // indexes into work that have something to do
-	now     int64 // nanoseconds on the router's clock
+	pending []int         // indexes into work that have something to do
+	many    map[*Conn]int // indexes into work by connection, once there are many
+	now     int64         // nanoseconds on the router's clock
 
 	// Scratch of the reader that uses the batch.
 	messages []message
@@ -27,6 +28,7 @@ type batch struct {
 // work is what is to be done on one connection, in the order of the fields.
 type work struct {
 	c       *Conn
+	index   int // in batch.work
 	queued  bool
 	ops     []op
 	ends    []senderEnd
@@ -100,6 +102,7 @@ func (b *batch) done() {
 		b.work[i].c = nil
 	}
 	b.used = 0
+	clear(b.many)
 	b.arena = b.arena[:0]
 	batches.Put(b)
 }
@@ -118,32 +121,51 @@ func (b *batch) to(c *Conn) *work {
 }
 
 func (b *batch) find(c *Conn) *work {
-	i := 0
-	for ; i < b.used; i++ {
-		if b.work[i].c == c {
-			break
+	i := b.used
+	if b.used <= fewConnections {
+		for j := range b.used {
+			if b.work[j].c == c {
+				i = j
+				break
+			}
 		}
+	} else if j, ok := b.many[c]; ok {
+		i = j
 	}
 	if i == b.used {
 		if i == len(b.work) {
-			b.work = append(b.work, work{})
+			b.work = append(b.work, work{index: i})
 		}
 		b.used++
 		b.work[i].c = c
+		if b.used > fewConnections {
+			b.remember(i)
+		}
 	}
 	c.slot.Store(int32(i))
 	return &b.work[i]
 }
 
+// fewConnections is up to how many connections looking through them beats a map.
+const fewConnections = 16
+
+// remember enters work into the map; the first to come there brings all before it.
+func (b *batch) remember(i int) {
+	if b.many == nil {
+		b.many = make(map[*Conn]int)
+	}
+	if len(b.many) == 0 {
+		for j := range i {
+			b.many[b.work[j].c] = j
+		}
+	}
+	b.many[b.work[i].c] = i
+}
+
 func (b *batch) enqueue(w *work) {
 	if !w.queued {
 		w.queued = true
-		for i := range b.work[:b.used] {
-			if &b.work[i] == w {
-				b.pending = append(b.pending, i)
-				return
-			}
-		}
+		b.pending = append(b.pending, w.index)
 	}
 }
 
