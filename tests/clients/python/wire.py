@@ -267,7 +267,9 @@ class Out:
         return tag
 
     def on_delivery(self, delivery):
-        if not delivery.updated or not delivery.settled:
+        # A state and the settlement that follows it are two events; both may
+        # be waiting when the first is looked at.
+        if not delivery.updated or not delivery.settled or delivery.tag in self.by_tag:
             return
         state = delivery.remote_state
         name = str(state).lower() if state else "none"
