@@ -133,8 +133,10 @@ func ParseFailoverURLs(list string) ([]FailoverURL, error) {
 		} else {
 			rest = item
 		}
-		if address, behind, ok := strings.Cut(strings.TrimPrefix(rest, "["), "]"); ok && rest[0] == '[' {
-			u.Host, rest = address, behind
+		if inner, bracket := strings.CutPrefix(rest, "["); bracket {
+			if u.Host, rest, ok = strings.Cut(inner, "]"); !ok {
+				return nil, fmt.Errorf("no ] in failover item %q", item)
+			}
 		} else {
 			u.Host, rest, ok = strings.Cut(rest, ":")
 			if ok {

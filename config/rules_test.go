@@ -303,6 +303,7 @@ func TestParseFailoverURLs(t *testing.T) {
 		{"", nil, `no network host in failover item ""`},
 		{"a,,b", nil, `no network host in failover item ""`},
 		{"amqp://", nil, `no network host in failover item "amqp://"`},
+		{"[::1", nil, `no ] in failover item "[::1"`},
 		{"[]:1", nil, `no network host in failover item "[]:1"`},
 		{"[::1]x", nil, `"x" behind the address in failover item "[::1]x"`},
 	}

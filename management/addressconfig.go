@@ -52,7 +52,7 @@ func createAddressConfig(a *Agent, k *kind, req *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := addressConfig(c)
+	wanted, err := AddressConfig(c)
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +64,12 @@ func createAddressConfig(a *Agent, k *kind, req *Request) (any, error) {
 	return columnMap(k, &snapshot[router.AddressConfig]{[]router.AddressConfig{made}, addressConfigColumns}, 0), nil
 }
 
-// addressConfig translates the attributes of a router.config.address. Without
+// AddressConfig translates a router.config.address, its name included. Without
 // phases a waypoint has 0 and 1, any other address 0 and 0; one phase alone leaves
-// the other at -1, which the router refuses (MG 7.5).
-func addressConfig(e *config.Entity) (router.AddressConfig, error) {
+// the other at -1, which the router refuses (RT F15, MG 7.5). The error is an *Error.
+func AddressConfig(e *config.Entity) (router.AddressConfig, error) {
 	c := router.AddressConfig{
+		Name:     e.Str("name"),
 		Prefix:   e.Str("prefix"),
 		Pattern:  e.Str("pattern"),
 		Priority: -1,

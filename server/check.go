@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"qdrouter/config"
-	"qdrouter/router"
+	"qdrouter/logging"
 	"qdrouter/security"
 )
 
@@ -50,6 +50,11 @@ func check(cfg *config.Config, opts Options) error {
 		errs = append(errs, applied("PolicyError", errors.New("enableVhostPolicy is set, but this version cannot enforce vhost policy; "+
 			"--insecure-ignore-policy starts the router without it")))
 	}
+	for _, e := range cfg.Of("log") {
+		if err := logging.CheckEnable(e.Str("enable")); e.Has("enable") && err != nil {
+			errs = append(errs, applied("CError", err))
+		}
+	}
 	for _, e := range cfg.Of("listener") {
 		if _, err := listenerOptions(e); err != nil {
 			errs = append(errs, applied("CError", err))
@@ -61,35 +66,4 @@ func check(cfg *config.Config, opts Options) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// addressConfig translates a router.config.address. Without phases a waypoint
-// has 0 and 1, any other address 0 and 0; one phase alone leaves the other at -1,
-// which the router refuses (RT F15).
-func addressConfig(e *config.Entity) router.AddressConfig {
-	distribution, _ := router.ParseDistribution(e.Str("distribution"))
-	a := router.AddressConfig{
-		Name:         e.Str("name"),
-		Prefix:       e.Str("prefix"),
-		Pattern:      e.Str("pattern"),
-		Distribution: distribution,
-		Priority:     -1,
-		Fallback:     e.Bool("enableFallback"),
-	}
-	switch in, out := e.Has("ingressPhase"), e.Has("egressPhase"); {
-	case in || out:
-		a.IngressPhase, a.EgressPhase = -1, -1
-		if in {
-			a.IngressPhase = int(e.Int("ingressPhase"))
-		}
-		if out {
-			a.EgressPhase = int(e.Int("egressPhase"))
-		}
-	case e.Bool("waypoint"):
-		a.EgressPhase = 1
-	}
-	if e.Has("priority") {
-		a.Priority = max(int(e.Int("priority")), -1)
-	}
-	return a
 }

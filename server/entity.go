@@ -62,7 +62,7 @@ func listenerOptions(e *config.Entity) (router.ConnOptions, error) {
 	o.Incoming = true
 	o.Listener = hostPort(e)
 	o.MultiTenant = e.Bool("multiTenant")
-	failover, err := parseFailoverURLs(e.Str("failoverUrls"))
+	failover, err := failoverList(e.Str("failoverUrls"))
 	o.Failover = failover
 	return o, err
 }

@@ -1,14 +1,13 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"qdrouter/amqp"
+	"qdrouter/config"
 )
 
 // Keys of the open properties that tell a client where else to go (CFG L8, L15).
@@ -167,58 +166,25 @@ func text(m amqp.Map, key string) string {
 	return ""
 }
 
-// parseFailoverURLs reads a listener's failoverUrls, items [scheme://]host[:port]
-// with commas between them, into the list sent to clients (CFG L16).
-func parseFailoverURLs(urls string) (amqp.List, error) {
-	urls = strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
-			return -1
-		}
-		return r
-	}, urls)
-	if urls == "" {
+// failoverList is a listener's failoverUrls as clients are sent them (CFG L16).
+func failoverList(urls string) (amqp.List, error) {
+	if strings.TrimSpace(urls) == "" {
 		return nil, nil
 	}
+	parsed, err := config.ParseFailoverURLs(urls)
+	if err != nil {
+		return nil, fmt.Errorf("Unable to create listener, bad failover list: %w", err) //lint:ignore ST1005 text of 1.19
+	}
 	var list amqp.List
-	for item := range strings.SplitSeq(strings.TrimSuffix(urls, ","), ",") {
-		scheme, rest, ok := strings.Cut(item, "://")
-		if !ok {
-			scheme, rest = "", item
-		}
-		host, port, err := splitHostPort(rest)
-		if err != nil {
-			return nil, fmt.Errorf("Unable to create listener, bad failover list: %w", err) //lint:ignore ST1005 text of 1.19
-		}
+	for _, u := range parsed {
 		m := amqp.Map{
-			{Key: amqp.Symbol(keyNetworkHost), Value: host},
-			{Key: amqp.Symbol(keyPort), Value: port},
+			{Key: amqp.Symbol(keyNetworkHost), Value: u.Host},
+			{Key: amqp.Symbol(keyPort), Value: u.Port},
 		}
-		if scheme != "" {
-			m = append(m, amqp.MapEntry{Key: amqp.Symbol(keyScheme), Value: scheme})
+		if u.Scheme != "" {
+			m = append(m, amqp.MapEntry{Key: amqp.Symbol(keyScheme), Value: u.Scheme})
 		}
 		list = append(list, m)
 	}
 	return list, nil
-}
-
-// splitHostPort splits host[:port]; an IPv6 address stands in brackets.
-func splitHostPort(s string) (host, port string, err error) {
-	port = defaultPort
-	if inner, ok := strings.CutPrefix(s, "["); ok {
-		var after string
-		if host, after, ok = strings.Cut(inner, "]"); !ok {
-			return "", "", fmt.Errorf("no ] in failover item '%s'", s)
-		}
-		if p, ok := strings.CutPrefix(after, ":"); ok {
-			port = p
-		}
-	} else if h, p, ok := strings.Cut(s, ":"); ok {
-		host, port = h, p
-	} else {
-		host = s
-	}
-	if host == "" {
-		return "", "", errors.New("No network host in failover item") //lint:ignore ST1005 text of 1.19
-	}
-	return host, port, nil
 }

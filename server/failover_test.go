@@ -126,7 +126,7 @@ func TestReadFailoverList(t *testing.T) {
 }
 
 // CFG L16.
-func TestParseFailoverURLs(t *testing.T) {
+func TestFailoverList(t *testing.T) {
 	tests := []struct {
 		urls, want string
 		err        string
@@ -139,12 +139,12 @@ func TestParseFailoverURLs(t *testing.T) {
 		{"a,", "[network-host=a port=5672]", ""},
 		{"a b : 1", "[network-host=ab port=1]", ""},
 		{"amqp://[::1]:7,[fe80::2]", "[network-host=::1 port=7 scheme=amqp] [network-host=fe80::2 port=5672]", ""},
-		{"a,,b", "", "No network host in failover item"},
-		{"amqp://:5672", "", "Unable to create listener, bad failover list: No network host"},
+		{"a,,b", "", "no network host in failover item"},
+		{"amqp://:5672", "", "Unable to create listener, bad failover list: no network host"},
 		{"[::1", "", "no ]"},
 	}
 	for _, tt := range tests {
-		list, err := parseFailoverURLs(tt.urls)
+		list, err := failoverList(tt.urls)
 		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%q: error %v, want one with %q", tt.urls, err, tt.err)
 		}

@@ -119,11 +119,14 @@ func (s *Server) apply() error {
 	}
 	s.announcePolicy(policy)
 	for i, e := range s.cfg.Of("router.config.address") {
-		a := addressConfig(e)
+		a, err := management.AddressConfig(e)
 		if a.Name == "" {
 			a.Name = fmt.Sprintf("address/%d", i)
 		}
-		if _, err := s.router.AddAddressConfig(a); err != nil { // not fatal: CFG D1, D6
+		if err == nil {
+			_, err = s.router.AddAddressConfig(a)
+		}
+		if err != nil { // not fatal: CFG D1, D6
 			s.logf(logging.Agent, logging.Error, "Error performing CREATE of %s: %v", e.Type.LongName, err)
 		}
 	}
