@@ -21,7 +21,7 @@ var addressColumns = columns[router.AddressInfo]{
 	"deliveriesEgressRouteContainer":  func(d *router.AddressInfo) any { return d.EgressRouteContainer },
 	"deliveriesIngressRouteContainer": func(d *router.AddressInfo) any { return d.IngressRouteContainer },
 	"deliveriesRedirectedToFallback":  func(d *router.AddressInfo) any { return d.RedirectedToFallback },
-	"transitOutstanding":              func(d *router.AddressInfo) any { return listOrNull(d.TransitOutstanding) },
+	"transitOutstanding":              func(d *router.AddressInfo) any { return perRouter(d.TransitOutstanding) },
 	"trackedDeliveries":               func(d *router.AddressInfo) any { return d.Tracked },
 	"priority":                        func(d *router.AddressInfo) any { return d.Priority },
 }

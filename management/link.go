@@ -32,7 +32,7 @@ var linkColumns = columns[router.LinkInfo]{
 	"deliveriesDelayed1Sec":  func(l *router.LinkInfo) any { return l.Delayed1Sec },
 	"deliveriesDelayed10Sec": func(l *router.LinkInfo) any { return l.Delayed10Sec },
 	"deliveriesStuck":        func(l *router.LinkInfo) any { return l.Stuck },
-	"ingressHistogram":       func(l *router.LinkInfo) any { return listOrNull(l.IngressHistogram) },
+	"ingressHistogram":       func(l *router.LinkInfo) any { return perRouter(l.IngressHistogram) },
 	"priority":               func(l *router.LinkInfo) any { return l.Priority },
 	"settleRate":             func(l *router.LinkInfo) any { return l.SettleRate },
 	"creditAvailable":        func(l *router.LinkInfo) any { return l.CreditAvailable },
@@ -47,12 +47,20 @@ func numberOrNull(id uint64) any {
 	return strconv.FormatUint(id, 10)
 }
 
-func listOrNull[T uint64 | int64](numbers []T) any {
+// routers is how many routers a column of numbers by router has room for.
+const routers = 128
+
+// perRouter gives numbers by router, the zeros at the end of them filled in.
+func perRouter[T uint64 | int64](numbers []T) any {
 	if numbers == nil {
 		return nil
 	}
-	list := make(amqp.List, len(numbers))
-	for i, n := range numbers {
+	list := make(amqp.List, max(routers, len(numbers)))
+	for i := range list {
+		var n T
+		if i < len(numbers) {
+			n = numbers[i]
+		}
 		list[i] = n
 	}
 	return list

@@ -267,8 +267,8 @@ func TestReadersAreForgotten(t *testing.T) {
 func TestColumnsHaveTheirWireType(t *testing.T) {
 	b := newBench(t, linkRouteConf)
 	b.core.connections = []router.ConnectionInfo{{ID: 1, Host: "h", Container: "c", SASL: "s", User: "u", SSLProto: "p", SSLCipher: "c", Tenant: "t/", Properties: amqp.Map{}}}
-	b.core.links = []router.LinkInfo{{ID: 1, Name: "l", OwningAddr: "M0a", Peer: 2, IngressHistogram: make([]uint64, 128)}}
-	b.core.addresses = []router.AddressInfo{{Key: "M0a", TransitOutstanding: make([]int64, 128), RemoteHostRouters: []string{"B"}}}
+	b.core.links = []router.LinkInfo{{ID: 1, Name: "l", OwningAddr: "M0a", Peer: 2, IngressHistogram: []uint64{5}}}
+	b.core.addresses = []router.AddressInfo{{Key: "M0a", TransitOutstanding: []int64{}, RemoteHostRouters: []string{"B"}}}
 	b.core.configs = []router.AddressConfig{{ID: 1, Name: "n", Prefix: "p"}}
 	b.core.stats.MemoryUsage = 1
 	b.core.stats.AddrCount = 3

@@ -135,8 +135,9 @@ type ConnOptions struct {
 	SSLCipher     string
 	SSLSsf        int
 
-	// Opened is called once, from the connection's reader, when the peer's open was accepted.
-	Opened func(*amqp.Open)
+	// Opened is called once, from the connection's reader, when the peer's open was accepted;
+	// text describes the connection as its log line does.
+	Opened func(o *amqp.Open, text string)
 }
 
 // Wire is the socket of a connection, made by package transport.
@@ -202,7 +203,7 @@ type LinkInfo struct {
 	Undelivered, Unsettled                                                            uint64
 	Deliveries, Presettled, DroppedPresettled, Accepted, Rejected, Released, Modified uint64
 	Delayed1Sec, Delayed10Sec, Stuck                                                  uint64
-	IngressHistogram                                                                  []uint64 // nil = null
+	IngressHistogram                                                                  []uint64 // by router; the zeros at its end are left out, nil = null
 	Priority                                                                          uint32
 	SettleRate                                                                        uint32 // per second over the last 5 s
 	CreditAvailable                                                                   uint32
@@ -221,7 +222,7 @@ type AddressInfo struct {
 	RemoteHostRouters []string
 	Ingress, Egress, Transit, ToContainer, FromContainer, EgressRouteContainer,
 	IngressRouteContainer, RedirectedToFallback uint64
-	TransitOutstanding []int64 // nil = null
+	TransitOutstanding []int64 // by router; the zeros at its end are left out, nil = null
 	Tracked            int64
 	Priority           int32 // -1 = none
 }

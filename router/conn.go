@@ -302,9 +302,14 @@ func (e engine) RemoteOpen(o *amqp.Open) *amqp.Error {
 	}
 	c.opened = true
 	c.b.touch(c)
-	c.logOpened(o)
-	if c.o.Opened != nil {
-		c.o.Opened(o)
+	if log := c.r.opts.Log.Enabled("ROUTER_CORE", Info); log || c.o.Opened != nil {
+		text := c.openedText(o)
+		if log {
+			c.r.opts.Log.Log("ROUTER_CORE", Info, fmt.Sprintf("[C%d] %s", c.o.ID, text))
+		}
+		if c.o.Opened != nil {
+			c.o.Opened(o, text)
+		}
 	}
 	return nil
 }
@@ -316,13 +321,6 @@ func cloneOpen(o *amqp.Open) *amqp.Open {
 		panic(fmt.Sprintf("router: open does not survive encoding: %v", err))
 	}
 	return &c
-}
-
-func (c *Conn) logOpened(o *amqp.Open) {
-	if !c.r.opts.Log.Enabled("ROUTER_CORE", Info) {
-		return
-	}
-	c.r.opts.Log.Log("ROUTER_CORE", Info, fmt.Sprintf("[C%d] %s", c.o.ID, c.openedText(o)))
 }
 
 // openedText is the text of CFG G14 for an opened connection.
@@ -356,16 +354,6 @@ func propsText(m amqp.Map) string {
 		s += traceValue(e.Key) + "=" + traceValue(e.Value)
 	}
 	return s + "}"
-}
-
-// OpenedText describes the opened connection as its log line does.
-func (c *Conn) OpenedText() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.eng.Remote == nil {
-		return ""
-	}
-	return c.openedText(c.eng.Remote)
 }
 
 func (e engine) RemoteBegin(s *amqp.Session, _ *amqp.Begin) *amqp.Error {

@@ -580,8 +580,7 @@ func (out *outLink) info(now int64) LinkInfo {
 		i.OwningAddr = string(out.addr.key)
 	}
 	out.counts.fill(&i, now)
-	i.IngressHistogram = make([]uint64, 128)
-	i.IngressHistogram[0] = i.Presettled + i.Accepted + i.Rejected + i.Released + i.Modified
+	i.IngressHistogram = []uint64{i.Presettled + i.Accepted + i.Rejected + i.Released + i.Modified}
 	i.Up = out.up
 	i.CreditAvailable = out.l.Credit()
 	if i.CreditAvailable == 0 && out.zeroAt != 0 {
@@ -609,7 +608,7 @@ func (r *Router) Addresses() []AddressInfo {
 			Priority: a.priority,
 		}
 		if a.dist == Balanced {
-			list[i].TransitOutstanding = make([]int64, 128)
+			list[i].TransitOutstanding = []int64{}
 		}
 	}
 	return list

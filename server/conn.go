@@ -105,7 +105,7 @@ func (s *Server) newConnector(e *config.Entity) (*connector, []config.Warning, e
 		done:     make(chan struct{}),
 		failover: newFailover(target{scheme, e.Str("host"), e.Str("port")}),
 		status:   statusInitializing,
-		dial: func(ctx context.Context, id uint64, t target, opened func(*amqp.Open)) error {
+		dial: func(ctx context.Context, id uint64, t target, opened func(*amqp.Open, string)) error {
 			nc, err := dial(ctx, network, t)
 			if err != nil {
 				return err

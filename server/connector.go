@@ -25,10 +25,11 @@ const (
 const maxConnectionMsg = 299
 
 // A dialFunc is one attempt of a connector: it connects to t, calls opened when
-// the peer's open was accepted, and returns when the connection has ended. A nil
+// the peer's open was accepted, with
+// the text of the connection's log line, and returns when the connection has ended. A nil
 // error means that it ended in an orderly way. When ctx ends it sends an AMQP
 // close and gives the peer a moment to answer.
-type dialFunc func(ctx context.Context, id uint64, t target, opened func(*amqp.Open)) error
+type dialFunc func(ctx context.Context, id uint64, t target, opened func(o *amqp.Open, text string)) error
 
 // A connector keeps one connection alive.
 type connector struct {
@@ -83,13 +84,13 @@ func (c *connector) attempt(ctx context.Context) time.Duration {
 	c.mu.Unlock()
 
 	c.logf(logging.Server, logging.Trace, "[C%d] Connecting to %s", id, t.hostPort())
-	err := c.dial(ctx, id, t, func(open *amqp.Open) {
+	err := c.dial(ctx, id, t, func(open *amqp.Open, text string) {
 		list, sent := readFailoverList(open.Properties)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.failover.open(list, sent)
 		c.status = statusSuccess
-		c.msg = shorten(fmt.Sprintf("[C%d] Connection Opened: dir=out host=%s container_id=%s", id, t.hostPort(), open.ContainerID))
+		c.msg = shorten(fmt.Sprintf("[C%d] %s", id, text))
 	})
 
 	if err != nil && ctx.Err() == nil {

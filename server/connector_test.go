@@ -48,7 +48,7 @@ func scripted(t *testing.T, log *[]string, script ...attempt) *connector {
 				note(module+": "+format, args...)
 			}
 		},
-		dial: func(ctx context.Context, id uint64, to target, opened func(*amqp.Open)) error {
+		dial: func(ctx context.Context, id uint64, to target, opened func(*amqp.Open, string)) error {
 			note("C%d to %s", id, to.hostPort())
 			if int(id) > len(script) {
 				<-ctx.Done()
@@ -56,7 +56,7 @@ func scripted(t *testing.T, log *[]string, script ...attempt) *connector {
 			}
 			a := script[id-1]
 			if a.open != nil {
-				opened(a.open)
+				opened(a.open, "Connection Opened: dir=out container_id="+a.open.ContainerID)
 			}
 			select {
 			case <-time.After(a.lasts):
@@ -138,7 +138,7 @@ func TestConnectorStatus(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		check("failed", statusConnecting, "[C1] Connection to c:1 failed: proton:io éé")
 		time.Sleep(4*time.Second + time.Millisecond)
-		check("open", statusSuccess, "[C2] Connection Opened: dir=out host=c:1 container_id=peer")
+		check("open", statusSuccess, "[C2] Connection Opened: dir=out container_id=peer")
 		time.Sleep(time.Second)
 		check("closed by the peer", statusConnecting, "[C2] Connection Opened")
 		cancel()

@@ -42,13 +42,13 @@ func (in *Incoming) Serve(nc net.Conn, opened func()) {
 		nc.Close()
 	})
 	given := o.Opened
-	o.Opened = func(open *amqp.Open) {
+	o.Opened = func(open *amqp.Open, text string) {
 		limit.Stop()
 		if opened != nil {
 			opened()
 		}
 		if given != nil {
-			given(open)
+			given(open, text)
 		}
 	}
 	err := in.serve(nc, &o)

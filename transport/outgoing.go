@@ -21,19 +21,19 @@ type Outgoing struct {
 }
 
 // Serve runs an established socket as connection number id until it ends. hostname is what our
-// open says; opened is told the peer's open. The error is what ended the connection, nil after
+// open says; opened is told the peer's open and how the log describes the connection. The error is what ended the connection, nil after
 // a close in good order. When ctx ends the connection is closed with a word to the peer, and
 // cut when that does not answer within a second.
-func (out *Outgoing) Serve(ctx context.Context, nc net.Conn, id uint64, hostname string, opened func(*amqp.Open)) error {
+func (out *Outgoing) Serve(ctx context.Context, nc net.Conn, id uint64, hostname string, opened func(o *amqp.Open, text string)) error {
 	defer nc.Close()
 	o := out.Options
 	o.ID, o.Hostname = id, hostname
 	limit := time.AfterFunc(out.Limit, func() { nc.Close() })
 	defer limit.Stop()
-	o.Opened = func(open *amqp.Open) {
+	o.Opened = func(open *amqp.Open, text string) {
 		limit.Stop()
 		if opened != nil {
-			opened(open)
+			opened(open, text)
 		}
 	}
 	stop := context.AfterFunc(ctx, func() { nc.Close() })

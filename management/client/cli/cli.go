@@ -2,6 +2,8 @@
 // tools, qdstat and qdmanage, which scripts count on (MG 11.1, 11.5, 12):
 //
 //   - long options may be shortened to any prefix that only one option has;
+//   - options that the old tools did not have are written in full, so that no old
+//     abbreviation becomes ambiguous, and are not in the usage, only in the help;
 //   - options and arguments may come in any order, and where arguments are
 //     allowed an unknown option is one of them;
 //   - a mistake in the usage prints the usage and the mistake on stderr, in the
@@ -22,6 +24,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -34,6 +38,7 @@ type Group struct {
 	Title     string // empty: among the general options
 	Intro     string
 	Exclusive bool           // at most one of them may be given
+	New       bool           // the old tools had none of them: see the package comment
 	Flags     *pflag.FlagSet // in the order of the help text
 }
 
@@ -49,6 +54,15 @@ func NewFlags() *pflag.FlagSet {
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
+	Terminal bool // Out is one
+}
+
+// Flush writes out what Out has buffered.
+func (s Streams) Flush() error {
+	if b, ok := s.Out.(*bufio.Writer); ok {
+		return b.Flush()
+	}
+	return nil
 }
 
 // A Command is one of the tools.
@@ -58,6 +72,11 @@ type Command struct {
 	Version   string
 	Groups    []Group // the options, but for --help and --version
 	Arguments bool    // whether there may be arguments
+
+	// For completion in a shell: the values of options by the option's name, and
+	// those of the first argument. An option that is not here takes any value.
+	Values map[string][]string
+	First  []string
 
 	// Run does the work. A UsageError counts as a mistake in the command line.
 	Run func(ctx context.Context, args []string, s Streams) error
@@ -87,7 +106,9 @@ func (c *Command) Main(args []string, s Streams) int {
 	general := NewFlags()
 	general.BoolP("help", "h", false, "show this help message and exit")
 	general.Bool("version", false, "show the version of this program and exit")
-	layout := layout{name: c.Name, intro: c.Intro, groups: append([]Group{{Flags: general}}, c.Groups...)}
+	completion := NewFlags()
+	shell := completion.String("completion", "", "print the completion script for `SHELL`: "+strings.Join(shells, ", "))
+	layout := layout{name: c.Name, intro: c.Intro, groups: slices.Concat([]Group{{Flags: general}, {Flags: completion, New: true}}, c.Groups)}
 
 	cmd := &cobra.Command{
 		Use:           c.Name,
@@ -96,6 +117,9 @@ func (c *Command) Main(args []string, s Streams) int {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flag("completion").Changed {
+				return printCompletion(cmd, *shell, out)
+			}
 			return c.Run(cmd.Context(), args, s)
 		},
 	}
@@ -109,6 +133,14 @@ func (c *Command) Main(args []string, s Streams) int {
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { io.WriteString(out, layout.help()) })
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 
+	c.addCompletions(cmd)
+	if asksForCompletion(args) {
+		cmd.SetArgs(args)
+		if cmd.ExecuteContext(ctx) != nil {
+			return exitError
+		}
+		return exitOK
+	}
 	exact, err := expand(layout.groups, c.Arguments, args)
 	if err == nil {
 		cmd.SetArgs(exact)
@@ -131,7 +163,11 @@ func (c *Command) Main(args []string, s Streams) int {
 }
 
 // OS returns the streams of the process.
-func OS() Streams { return Streams{os.Stdin, os.Stdout, os.Stderr} }
+func OS() Streams {
+	info, err := os.Stdout.Stat()
+	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0
+	return Streams{os.Stdin, os.Stdout, os.Stderr, terminal}
+}
 
 // Version is the text for --version: what the linker stamped, else what the Go
 // module system knows, else "dev".

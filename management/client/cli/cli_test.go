@@ -176,6 +176,7 @@ func TestHelp(t *testing.T) {
 Optional Arguments:
   -h, --help            show this help message and exit
   --version             show the version of this program and exit
+  --completion SHELL    print the completion script for SHELL: bash, zsh, fish
   -v, --verbose         show more
 
 Kind:
@@ -213,11 +214,11 @@ func TestNumbers(t *testing.T) {
 		{set(new(Number), "0x10"), "error"},
 		{set(new(Number), "1.5"), "error"},
 		{set(new(Number), ""), "error"},
-		{set(new(seconds), "1.5"), "1.5"},
-		{set(new(seconds), "1e-3"), "0.001"},
-		{set(new(seconds), "inf"), "+Inf"},
-		{set(new(seconds), "nan"), "error"},
-		{set(new(seconds), "5s"), "error"},
+		{set(new(Seconds), "1.5"), "1.5"},
+		{set(new(Seconds), "1e-3"), "0.001"},
+		{set(new(Seconds), "inf"), "+Inf"},
+		{set(new(Seconds), "nan"), "error"},
+		{set(new(Seconds), "5s"), "error"},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%q, want %q", tt.got, tt.want)

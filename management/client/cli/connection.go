@@ -20,7 +20,7 @@ type Connection struct {
 	EdgeRouter string // -d
 
 	bus              string
-	timeout          seconds
+	timeout          Seconds
 	certificate      string
 	key              string
 	trustFile        string
@@ -50,6 +50,7 @@ func (c *Connection) Flags() *pflag.FlagSet {
 	f.StringVar(&c.userPasswordFile, "sasl-password-file", "", "read the password to authenticate with from `SASL-PASSWORD-FILE`")
 	f.BoolVar(&c.skipHostVerify, "ssl-disable-peer-name-verify", false,
 		"do not check that the router's certificate is for the host of the URL. INSECURE: not for use in production")
+	markFiles(f, "ssl-certificate", "ssl-key", "ssl-trustfile", "ssl-password-file", "sasl-password-file")
 	return f
 }
 
@@ -81,7 +82,7 @@ func (c *Connection) options() (client.Options, error) {
 	}
 	opts := client.Options{
 		URL:            u,
-		Timeout:        c.timeout.duration(),
+		Timeout:        c.timeout.Duration(),
 		Certificate:    c.certificate,
 		Key:            c.key,
 		KeyPassword:    c.keyPassword,
@@ -117,25 +118,27 @@ func readPassword(password *string, file string) error {
 	return nil
 }
 
-// seconds is the value of --timeout.
-type seconds float64
+// Seconds is a flag value that is a time in seconds.
+type Seconds float64
 
-func (s *seconds) Set(text string) error {
+// Set implements pflag.Value.
+func (s *Seconds) Set(text string) error {
 	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err == nil && math.IsNaN(v) {
 		return strconv.ErrRange
 	}
-	*s = seconds(v)
+	*s = Seconds(v)
 	return err
 }
 
-func (s *seconds) String() string { return strconv.FormatFloat(float64(*s), 'g', -1, 64) }
+// String implements pflag.Value.
+func (s *Seconds) String() string { return strconv.FormatFloat(float64(*s), 'g', -1, 64) }
 
 // Type is what messages call the value.
-func (s *seconds) Type() string { return "float" }
+func (s *Seconds) Type() string { return "float" }
 
-// duration cuts what is too long for a time.Duration, infinity included.
-func (s *seconds) duration() time.Duration {
+// Duration cuts what is too long for a time.Duration, infinity included.
+func (s *Seconds) Duration() time.Duration {
 	const longest = 1e9
 	return time.Duration(min(float64(*s), longest) * float64(time.Second))
 }

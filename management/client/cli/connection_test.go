@@ -72,7 +72,7 @@ func TestConnectionOptionsRefused(t *testing.T) {
 }
 
 func TestLongestTimeout(t *testing.T) {
-	s := seconds(math.MaxFloat64)
+	s := Seconds(math.MaxFloat64)
 	if got := s.duration(); got <= 0 {
 		t.Errorf("duration %v overflows", got)
 	}

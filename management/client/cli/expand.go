@@ -116,15 +116,7 @@ func classifyWord(groups []Group, text string) (word, error) {
 	name, value, has := strings.Cut(text, "=")
 	var matches []*pflag.Flag
 	if strings.HasPrefix(text, "--") {
-		for flag := range flags(groups) {
-			if flag.Name == name[2:] {
-				matches = []*pflag.Flag{flag}
-				break
-			}
-			if strings.HasPrefix(flag.Name, name[2:]) {
-				matches = append(matches, flag)
-			}
-		}
+		matches = lookupLong(groups, name[2:])
 	} else if flag := lookupShort(groups, text[1:]); flag != nil {
 		matches = []*pflag.Flag{flag}
 		if name = text[:2]; len(text) > 2 && text[2] != '=' {
@@ -179,6 +171,23 @@ func members(set *pflag.FlagSet) []*pflag.Flag {
 	var list []*pflag.Flag
 	set.VisitAll(func(flag *pflag.Flag) { list = append(list, flag) })
 	return list
+}
+
+// lookupLong returns the flag of that name, or else those whose names start with
+// it. New flags have no abbreviations, and take none from the old ones.
+func lookupLong(groups []Group, name string) []*pflag.Flag {
+	var starting []*pflag.Flag
+	for _, g := range groups {
+		for _, flag := range members(g.Flags) {
+			if flag.Name == name {
+				return []*pflag.Flag{flag}
+			}
+			if !g.New && strings.HasPrefix(flag.Name, name) {
+				starting = append(starting, flag)
+			}
+		}
+	}
+	return starting
 }
 
 // lookupShort returns the flag whose short form text starts with.

@@ -19,7 +19,8 @@ const (
 	helpColumn = 24 // where the explanation of an option starts
 )
 
-// usage is the summary of all options, with its final newline.
+// usage is the summary of the options that the old tools had, with its final
+// newline: it is what they print.
 func (l layout) usage() string {
 	const prefix = "usage: "
 	indent := strings.Repeat(" ", len(prefix)+len(l.name)+1)
@@ -41,6 +42,9 @@ func (l layout) usage() string {
 func (l layout) parts() []string {
 	var parts []string
 	for _, g := range l.groups {
+		if g.New {
+			continue
+		}
 		var group []string
 		for _, flag := range members(g.Flags) {
 			name := "--" + flag.Name
