@@ -102,6 +102,7 @@ func usage(w io.Writer, argv0 string) {
 func defaultConfig() string { return filepath.Join(sysconfdir, "qpid-dispatch", "qdrouterd.conf") }
 
 func main() {
+	signal.Ignore(syscall.SIGPIPE) // a log reader that goes away does not end the router
 	c := command{argv0: os.Args[0]}
 	words, err := getopt(os.Args[1:], c.options(), "version", "help")
 	switch {
