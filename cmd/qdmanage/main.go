@@ -3,12 +3,10 @@
 package main
 
 import (
-	"context"
 	"os"
-	"strings"
 
 	"qdrouter/management/client/cli"
-	"qdrouter/management/client/manage"
+	"qdrouter/management/client/tool"
 )
 
 // version is set by the linker.
@@ -16,51 +14,4 @@ var version string
 
 func main() { os.Exit(command().Main(os.Args[1:], cli.OS())) }
 
-func command() *cli.Command {
-	var connection cli.Connection
-	var options manage.Options
-
-	common := cli.NewFlags()
-	common.CountP("verbose", "v", "accepted, and of no effect")
-
-	flags := cli.NewFlags()
-	connection.TargetFlags(flags)
-	indent := cli.Number(2)
-	flags.StringVar(&options.Type, "type", "", "`TYPE` of the entity")
-	flags.StringVar(&options.Name, "name", "", "`NAME` of the entity")
-	flags.StringVar(&options.Identity, "identity", "", "`ID`, the identity of the entity")
-	flags.Var(&indent, "indent", "indent JSON by `INDENT` columns, -1 for one line (default 2)")
-	flags.BoolVar(&options.Stdin, "stdin", false, "read attributes from standard input: a JSON map or a list of maps")
-	flags.StringVar(&options.Body, "body", "", "send `BODY`, a JSON value, with an operation that is not a standard one")
-	flags.StringVar(&options.Properties, "properties", "",
-		"send `PROPERTIES`, a JSON map, as application properties of an operation that is not a standard one")
-
-	return &cli.Command{
-		Name:      "qdmanage <operation>",
-		Intro:     "Standard operations: " + strings.Join(manage.Operations, ", ") + ". GET-OPERATIONS tells which others there are.",
-		Version:   cli.Version(version),
-		Arguments: true,
-		Groups: []cli.Group{
-			{Flags: common},
-			{Flags: flags},
-			{Title: "Connection Options", Flags: connection.Flags()},
-		},
-		Run: func(ctx context.Context, args []string, s cli.Streams) error {
-			options.Indent = int(indent)
-			task, err := manage.Parse(args, options)
-			if err != nil {
-				return err
-			}
-			conn, address, err := connection.Dial(ctx)
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			agent, err := conn.Open(ctx, address)
-			if err != nil {
-				return err
-			}
-			return task.Run(ctx, agent, s.In, s.Out, s.Err)
-		},
-	}
-}
+func command() *cli.Command { return tool.Qdmanage(cli.Version(version)) }

@@ -72,6 +72,23 @@ func TestExpand(t *testing.T) {
 	}
 }
 
+// Options that the old tools did not have leave abbreviations as they were.
+func TestExpandNeverAbbreviatesNewOptions(t *testing.T) {
+	added := NewFlags()
+	added.Bool("conflict", false, "begins as --connections does")
+	groups := append(testGroups(), Group{New: true, Flags: added})
+	for args, want := range map[string]string{
+		"--con":      "--connections --",
+		"--conf":     "-- --conf",
+		"--conflict": "--conflict --",
+	} {
+		got, err := expand(groups, true, []string{args})
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, %v; want %q", args, strings.Join(got, " "), err, want)
+		}
+	}
+}
+
 // A word with a blank in it is no option, even if it starts like one.
 func TestExpandTakesWordsWithBlanksForArguments(t *testing.T) {
 	got, err := expand(testGroups(), true, []string{"--name", "-x y", "-a b", ""})

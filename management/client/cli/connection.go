@@ -54,6 +54,11 @@ func (c *Connection) Flags() *pflag.FlagSet {
 	return f
 }
 
+// Values are those of the options of which a shell can complete them.
+func (c *Connection) Values() map[string][]string {
+	return map[string][]string{"sasl-mechanisms": {"ANONYMOUS", "EXTERNAL", "PLAIN"}}
+}
+
 // TargetFlags adds the options for the router to ask.
 func (c *Connection) TargetFlags(f *pflag.FlagSet) {
 	f.StringVarP(&c.Router, "router", "r", "", "ask the router `ROUTER-ID`")

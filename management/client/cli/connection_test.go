@@ -73,7 +73,7 @@ func TestConnectionOptionsRefused(t *testing.T) {
 
 func TestLongestTimeout(t *testing.T) {
 	s := Seconds(math.MaxFloat64)
-	if got := s.duration(); got <= 0 {
+	if got := s.Duration(); got <= 0 {
 		t.Errorf("duration %v overflows", got)
 	}
 }

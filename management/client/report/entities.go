@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"qdrouter/management/client"
 )
 
 // general is -g (MG 13.4).
@@ -16,7 +18,7 @@ func (p *printer) general(frame bool) error {
 		return err
 	}
 	r := routers.first()
-	t := table{title: "Router Statistics", heads: []string{"attr", "value"}}
+	t := table{title: "Router Statistics", heads: p.attributeHeads()}
 	t.add("Version", r.text("version"))
 	t.add("Mode", r.text("mode"))
 	t.add("Router Id", r.text("id"))
@@ -55,7 +57,7 @@ func (p *printer) general(frame bool) error {
 		{"Deliveries to Route Container", "deliveriesEgressRouteContainer"},
 	} {
 		if routers.has(c.name) {
-			t.add(c.label, plainNumber(r.get(c.name)))
+			t.add(append([]string{c.label, plainNumber(r.get(c.name))}, r.rateCell(c.name)...)...)
 		}
 	}
 	p.print(t)
@@ -71,7 +73,7 @@ func (p *printer) connections(frame bool) error {
 	if err := p.frame(frame); err != nil {
 		return err
 	}
-	p.print(conns.table("Connections", []column{
+	columns := []column{
 		attribute("id", "identity"),
 		attribute("host", "host"),
 		attribute("container", "container"),
@@ -83,7 +85,14 @@ func (p *printer) connections(frame bool) error {
 		{"tenant", "", tenant},
 		{"last dlv", "lastDlvSeconds", func(r row) string { return longTime(r.get("lastDlvSeconds")) }},
 		{"uptime", "uptimeSeconds", func(r row) string { return longTime(r.get("uptimeSeconds")) }},
-	}, -1))
+	}
+	if p.opts.Verbose {
+		columns = append(columns, lastError)
+	}
+	p.print(conns.table("Connections", columns, -1))
+	if p.opts.Verbose {
+		return p.connectorTable()
+	}
 	return nil
 }
 
@@ -100,8 +109,8 @@ func (p *printer) edges(frame bool) error {
 		fmt.Fprintln(p.out, "No Edge Router Connections")
 		return nil
 	}
-	edges := &rows{Table: new(*conns.Table), columns: conns.columns}
-	edges.Rows = nil
+	edges := new(*conns)
+	edges.Table = &client.Table{Names: conns.Names}
 	for conn := range conns.all() {
 		if conn.text("role") == "edge" {
 			edges.Rows = append(edges.Rows, conn.values)
@@ -162,13 +171,18 @@ func tenant(conn row) string { return strings.TrimSuffix(conn.text("tenant"), "/
 
 // links is -l (MG 13.7).
 func (p *printer) links(frame bool) error {
-	links, err := p.query("router.link", []string{
+	attributes := []string{
 		"linkType", "linkDir", "connectionId", "identity", "peer", "owningAddr", "capacity", "undeliveredCount",
 		"unsettledCount", "deliveryCount", "presettledCount", "droppedPresettledCount", "acceptedCount",
 		"rejectedCount", "releasedCount", "modifiedCount", "deliveriesDelayed1Sec", "deliveriesDelayed10Sec",
 		"deliveriesStuck", "creditAvailable", "zeroCreditSeconds", "adminStatus", "operStatus", "linkName",
 		"priority", "settleRate",
-	}, p.opts.Limit)
+	}
+	if p.opts.Verbose {
+		// All: naming one that an old router lacks is an error there.
+		attributes = nil
+	}
+	links, err := p.query("router.link", attributes, p.opts.Limit)
 	if err != nil {
 		return err
 	}
@@ -216,7 +230,8 @@ func (p *printer) links(frame bool) error {
 		columns = append(columns,
 			attribute("admin", "adminStatus"),
 			attribute("oper", "operStatus"),
-			attribute("name", "linkName"))
+			attribute("name", "linkName"),
+			lastError)
 	}
 	p.print(links.table("Router Links", columns, -1))
 	return nil

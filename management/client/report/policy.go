@@ -27,15 +27,18 @@ func (p *printer) policy(frame bool) error {
 	settings.add("Default Vhost", orNil(r.text("defaultVhost")))
 	p.print(settings)
 
-	status := table{title: "\nPolicy Status", heads: []string{"attr", "value"}}
-	status.add("Connections Processed", plainNumber(r.get("connectionsProcessed")))
-	status.add("Connections Denied", plainNumber(r.get("connectionsDenied")))
-	status.add("Connections Current", plainNumber(r.get("connectionsCurrent")))
-	status.add("Links Denied", plainNumber(r.get("linksDenied")))
-	if policies.has("maxMessageSizeDenied") {
-		status.add("Maximum Message Size Denied", plainNumber(r.get("maxMessageSizeDenied")))
+	status := table{title: "\nPolicy Status", heads: p.attributeHeads()}
+	add := func(label, name string) {
+		status.add(append([]string{label, plainNumber(r.get(name))}, r.rateCell(name)...)...)
 	}
-	status.add("Total Denials", plainNumber(r.get("totalDenials")))
+	add("Connections Processed", "connectionsProcessed")
+	add("Connections Denied", "connectionsDenied")
+	add("Connections Current", "connectionsCurrent")
+	add("Links Denied", "linksDenied")
+	if policies.has("maxMessageSizeDenied") {
+		add("Maximum Message Size Denied", "maxMessageSizeDenied")
+	}
+	add("Total Denials", "totalDenials")
 	p.print(status)
 	return nil
 }
@@ -92,6 +95,23 @@ var (
 	groupTexts = []string{"users", "remoteHosts", "sources", "targets", "sourcePattern", "targetPattern"}
 )
 
+// groupDefaults are attributes of user groups as the router's schema has them.
+type groupDefaults struct{ attributes client.Map }
+
+func (p *printer) groupDefaults() (groupDefaults, error) {
+	body, err := p.agent.Get(p.ctx, "GET-SCHEMA", "")
+	schema, _ := body.(client.Map)
+	return groupDefaults{schema.Map("entityTypes").Map("vhostUserGroupSettings").Map("attributes")}, err
+}
+
+// setting is a setting of a group: its own, else the default if there is one.
+func (d groupDefaults) setting(group client.Map, name string) (any, bool) {
+	if v, ok := group.Get(name); ok {
+		return v, true
+	}
+	return d.attributes.Map(name).Get("default")
+}
+
 // vhostGroups is --vhostgroups (MG 13.13). The defaults are those of the
 // router's schema.
 func (p *printer) vhostGroups(bool) error {
@@ -99,21 +119,13 @@ func (p *printer) vhostGroups(bool) error {
 	if err != nil {
 		return err
 	}
-	body, err := p.agent.Get(p.ctx, "GET-SCHEMA", "")
+	defaults, err := p.groupDefaults()
 	if err != nil {
 		return err
 	}
 	if len(vhosts.Rows) == 0 {
 		fmt.Fprintln(p.out, "No Vhosts")
 		return nil
-	}
-	schema, _ := body.(client.Map)
-	schema = schema.Map("entityTypes").Map("vhostUserGroupSettings").Map("attributes")
-	setting := func(group client.Map, name string) (any, bool) {
-		if v, ok := group.Get(name); ok {
-			return v, true
-		}
-		return schema.Map(name).Get("default")
 	}
 
 	summary := table{title: "Vhost Groups", heads: []string{"vhost", "group"}}
@@ -129,10 +141,10 @@ func (p *printer) vhostGroups(bool) error {
 			group, _ := e.Value.(client.Map)
 			cells := []string{vhost.text("hostname"), e.Key}
 			for _, name := range summary.heads[len(cells) : len(summary.heads)-len(groupFlags)] {
-				cells = append(cells, settingText(setting, group, name, plainNumber, "(nil)"))
+				cells = append(cells, settingText(defaults.setting, group, name, plainNumber, "(nil)"))
 			}
 			for _, name := range groupFlags {
-				cells = append(cells, settingText(setting, group, name, text, "False"))
+				cells = append(cells, settingText(defaults.setting, group, name, text, "False"))
 			}
 			summary.add(cells...)
 
@@ -143,7 +155,7 @@ func (p *printer) vhostGroups(bool) error {
 			detail.add("vhost", vhost.text("hostname"))
 			detail.add("group", e.Key)
 			for _, name := range groupTexts {
-				detail.add(name, settingText(setting, group, name, text, "(nil)"))
+				detail.add(name, settingText(defaults.setting, group, name, text, "(nil)"))
 			}
 			details = append(details, detail)
 		}

@@ -2,7 +2,8 @@
 // package client and writes text; it knows no connection.
 //
 // The output is that of the old tool to the letter, since scripts cut it into
-// columns: [Reports] lists what there is.
+// columns: [Reports] lists what there is. Apart from that there are the JSON
+// document of [Options], for programs, and [Report.Watch].
 package report
 
 import (
@@ -22,27 +23,45 @@ type Report struct {
 	Short string // one letter, or none
 	Usage string // explanation of the option
 
-	show func(p *printer, frame bool) error
+	show     func(p *printer, frame bool) error
+	sections []section // of the JSON document
 }
 
 // Reports lists the reports in the order of the help text; the first is the
 // default.
 var Reports = []Report{
-	{Name: "general", Short: "g", Usage: "show general router statistics", show: (*printer).general},
-	{Name: "connections", Short: "c", Usage: "show connections", show: (*printer).connections},
-	{Name: "links", Short: "l", Usage: "show router links", show: (*printer).links},
-	{Name: "nodes", Short: "n", Usage: "show the routers of the network", show: (*printer).nodes},
-	{Name: "edge", Short: "e", Usage: "show edge connections", show: (*printer).edges},
-	{Name: "address", Short: "a", Usage: "show router addresses", show: (*printer).addresses},
-	{Name: "memory", Short: "m", Usage: "show memory statistics", show: (*printer).memory},
-	{Name: "policy", Short: "p", Usage: "show policy settings and statistics", show: (*printer).policy},
-	{Name: "autolinks", Usage: "show auto links", show: (*printer).autoLinks},
-	{Name: "linkroutes", Usage: "show link routes", show: (*printer).linkRoutes},
-	{Name: "vhosts", Usage: "show vhosts", show: (*printer).vhosts},
-	{Name: "vhostgroups", Usage: "show the user groups of vhosts", show: (*printer).vhostGroups},
-	{Name: "vhoststats", Usage: "show vhost statistics", show: (*printer).vhostStats},
-	{Name: "log", Usage: "show recent log entries", show: (*printer).log},
-	{Name: "all-entities", Usage: "show all entities; may be combined with --all-routers", show: (*printer).everything},
+	{Name: "general", Short: "g", Usage: "show general router statistics", show: (*printer).general,
+		sections: []section{routerSection}},
+	{Name: "connections", Short: "c", Usage: "show connections", show: (*printer).connections,
+		sections: []section{connectionsSection, connectorsSection}},
+	{Name: "links", Short: "l", Usage: "show router links", show: (*printer).links,
+		sections: []section{linksSection}},
+	{Name: "nodes", Short: "n", Usage: "show the routers of the network", show: (*printer).nodes,
+		sections: []section{nodesSection}},
+	{Name: "edge", Short: "e", Usage: "show edge connections", show: (*printer).edges,
+		sections: []section{edgesSection}},
+	{Name: "address", Short: "a", Usage: "show router addresses", show: (*printer).addresses,
+		sections: []section{addressesSection}},
+	{Name: "memory", Short: "m", Usage: "show memory statistics", show: (*printer).memory,
+		sections: []section{memorySection}},
+	{Name: "policy", Short: "p", Usage: "show policy settings and statistics", show: (*printer).policy,
+		sections: []section{policySection}},
+	{Name: "autolinks", Usage: "show auto links", show: (*printer).autoLinks,
+		sections: []section{autoLinksSection}},
+	{Name: "linkroutes", Usage: "show link routes", show: (*printer).linkRoutes,
+		sections: []section{linkRoutesSection}},
+	{Name: "vhosts", Usage: "show vhosts", show: (*printer).vhosts,
+		sections: []section{vhostsSection}},
+	{Name: "vhostgroups", Usage: "show the user groups of vhosts", show: (*printer).vhostGroups,
+		sections: []section{groupsSection}},
+	{Name: "vhoststats", Usage: "show vhost statistics", show: (*printer).vhostStats,
+		sections: []section{vhostStatsSection}},
+	{Name: "log", Usage: "show recent log entries", show: (*printer).log,
+		sections: []section{logSection}},
+	{Name: "all-entities", Usage: "show all entities; may be combined with --all-routers", show: (*printer).everything, sections: []section{
+		linksSection, addressesSection, connectionsSection, connectorsSection, autoLinksSection, linkRoutesSection,
+		routerSection, memorySection, policySection, vhostsSection, vhostStatsSection,
+	}},
 }
 
 // Options say how to show a report.
@@ -50,6 +69,7 @@ type Options struct {
 	AllRouters bool // of every router of the network, if there are several
 	Limit      int  // rows asked for; 0 or less means all
 	CSV        bool
+	JSON       bool // one document in place of text; see document
 	Verbose    bool // more columns in some reports
 	Now        func() time.Time
 }
@@ -59,6 +79,11 @@ type Open func(ctx context.Context, address string) (*client.Agent, error)
 
 // Run writes a report about the router whose agent is at address.
 func (r Report) Run(ctx context.Context, open Open, address string, opts Options, out io.Writer) error {
+	return r.run(ctx, open, address, opts, nil, out)
+}
+
+// run shows the report once, with rates unless they are nil.
+func (r Report) run(ctx context.Context, open Open, address string, opts Options, rates *rates, out io.Writer) error {
 	agent, err := open(ctx, address)
 	if err != nil {
 		return err
@@ -67,8 +92,14 @@ func (r Report) Run(ctx context.Context, open Open, address string, opts Options
 	if err != nil {
 		return err
 	}
-	p := &printer{ctx: ctx, agent: agent, opts: opts, out: out}
+	p := &printer{ctx: ctx, agent: agent, opts: opts, rates: rates, out: out}
 	if !opts.AllRouters || len(nodes) < 2 {
+		nodes = nil
+	}
+	if opts.JSON {
+		return r.document(ctx, open, nodes, p)
+	}
+	if nodes == nil {
 		return r.show(p, true)
 	}
 	p.printDate()
@@ -77,7 +108,8 @@ func (r Report) Run(ctx context.Context, open Open, address string, opts Options
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "Router  %s\n\n", nodeID(node))
+		p.router = nodeID(node)
+		fmt.Fprintf(out, "Router  %s\n\n", p.router)
 		if err := r.show(p, false); err != nil {
 			return err
 		}
@@ -99,10 +131,12 @@ func nodeID(node string) string {
 // A printer asks one agent and prints what it is told. Its methods named after
 // reports print the frame first when they are told to.
 type printer struct {
-	ctx   context.Context // of the one run that the printer is for
-	agent *client.Agent
-	opts  Options
-	out   io.Writer
+	ctx    context.Context // of the one run that the printer is for
+	agent  *client.Agent
+	router string // whose agent it is, when several are asked
+	opts   Options
+	rates  *rates // nil without --watch
+	out    io.Writer
 }
 
 func (p *printer) print(t table) {
@@ -142,7 +176,10 @@ func (p *printer) frame(wanted bool) error {
 // rows is the result of a query.
 type rows struct {
 	*client.Table
-	columns map[string]int
+	columns    map[string]int
+	router     string // the printer's
+	entityType string // schema name
+	rates      *rates // the printer's
 }
 
 // A row is one entity.
@@ -156,7 +193,7 @@ func (p *printer) query(entityType string, attributes []string, limit int) (*row
 	if err != nil {
 		return nil, err
 	}
-	r := &rows{t, make(map[string]int)}
+	r := &rows{t, make(map[string]int), p.router, entityType, p.rates}
 	for i, name := range t.Names {
 		r.columns[name] = i
 	}
@@ -214,6 +251,7 @@ type column struct {
 // as they come if it is negative.
 func (r *rows) table(title string, columns []column, sortBy int) table {
 	t := table{title: title}
+	columns = append(columns, r.rateColumns()...)
 	columns = slices.DeleteFunc(columns, func(c column) bool { return c.needs != "" && !r.has(c.needs) })
 	for _, c := range columns {
 		t.heads = append(t.heads, c.head)
@@ -251,6 +289,10 @@ func counterIfKnown(head, name string) column {
 	c.needs = name
 	return c
 }
+
+// lastError is the column that says why something was refused or has failed,
+// which only newer routers know.
+var lastError = column{"lastErr", "lastError", func(r row) string { return r.text("lastError") }}
 
 // grouped is a column that shows a number with its thousands set apart.
 func grouped(head, name string) column {

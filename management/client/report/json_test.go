@@ -1,0 +1,102 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"qdrouter/management/client"
+)
+
+// The golden files are the promise of docs/operating.md that keys stay.
+func TestJSONDocument(t *testing.T) {
+	defer setLocal(time.UTC)()
+	for _, tt := range []struct {
+		file, suffix string
+		opts         Options
+	}{
+		{"full", "", Options{}},
+		{"full", ".all-routers", Options{AllRouters: true}},
+		{"full", ".limit", Options{Limit: 2}},
+		{"empty", "", Options{}},
+		{"old", "", Options{}},
+	} {
+		t.Run(tt.file+tt.suffix, func(t *testing.T) {
+			tt.opts.JSON = true
+			var all strings.Builder
+			for _, r := range Reports {
+				out := run(t, withFailures(t, tt.file+".json"), r.Name, tt.opts)
+				if !json.Valid([]byte(out)) {
+					t.Errorf("%s: no JSON:\n%s", r.Name, out)
+				}
+				fmt.Fprintf(&all, "---- %s\n%s", r.Name, out)
+			}
+			golden(t, tt.file+tt.suffix+".json.golden", all.String())
+		})
+	}
+}
+
+// withFailures is the router of a file that also knows why things failed. The
+// files themselves are the tables of the old router, which does not.
+func withFailures(t *testing.T, file string) *fakeRouter {
+	t.Helper()
+	f := newFakeRouter(t, file)
+	f.tables = f.tables.With("connector", client.Map{
+		{Key: "attributeNames", Value: []any{"name", "identity", "host", "port", "role", "saslUsername", "saslPassword", "connectionStatus", "connectionMsg"}},
+		{Key: "results", Value: []any{
+			[]any{"broker", "connector/127.0.0.1:5672:broker", "127.0.0.1", "5672", "route-container", "joe", "secret", "FAILED", "connection refused"},
+		}},
+	})
+	for _, entityType := range []string{"router.link", "connection"} {
+		table := f.tables.Map(entityType)
+		names, _ := table.Get("attributeNames")
+		results, _ := table.Get("results")
+		table.With("attributeNames", append(names.([]any), "lastError"))
+		for i, row := range results.([]any) {
+			var why any
+			if i == 1 {
+				why = "amqp:not-found: no route"
+			}
+			results.([]any)[i] = append(row.([]any), why)
+		}
+	}
+	return f
+}
+
+// Secrets that the agent shows to those who may read them are not for logs and
+// dashboards.
+func TestJSONHasNoSecrets(t *testing.T) {
+	out := run(t, withFailures(t, "full.json"), "connections", Options{JSON: true})
+	if !strings.Contains(out, "FAILED") || strings.Contains(out, "secret") {
+		t.Errorf("want the connector without its password:\n%s", out)
+	}
+}
+
+// Reasons of failures are in the verbose tables where the router has them, and
+// only there.
+func TestVerboseTablesShowFailures(t *testing.T) {
+	for _, report := range []string{"links", "connections"} {
+		plain := run(t, withFailures(t, "full.json"), report, Options{})
+		if before := run(t, newFakeRouter(t, "full.json"), report, Options{}); plain != before {
+			t.Errorf("%s: plain output has changed:\n%s\nwant\n%s", report, plain, before)
+		}
+		verbose := run(t, withFailures(t, "full.json"), report, Options{Verbose: true})
+		for _, want := range []string{"lastErr", "amqp:not-found: no route"} {
+			if !strings.Contains(verbose, want) {
+				t.Errorf("%s -v has no %q:\n%s", report, want, verbose)
+			}
+		}
+	}
+	verbose := run(t, withFailures(t, "full.json"), "connections", Options{Verbose: true})
+	want := `
+Connectors
+  name    host       port  role             status  message
+  ======================================================================
+  broker  127.0.0.1  5672  route-container  FAILED  connection refused
+`
+	if !strings.HasSuffix(verbose, want) {
+		t.Errorf("connections -v ends in\n%s\nwant\n%s", verbose, want)
+	}
+}
