@@ -21,6 +21,7 @@ type batch struct {
 	// Scratch of the reader that uses the batch.
 	messages []message
 	links    []*inLink // with messages in this read
+	targets  []*outLink
 	arena    []byte    // rewritten annotations; valid until the batch is done
 	scratch  work
 }

@@ -35,6 +35,7 @@ type copyState struct {
 	started  bool
 	terminal bool // the receiver has decided
 	state    amqp.Raw
+	track    *atomic.Int64 // counts this copy while it is unsettled (RT F25)
 }
 
 // multicast is the sum over the copies of one delivery (RT F36).

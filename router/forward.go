@@ -1,6 +1,9 @@
 package router
 
 import (
+	"bytes"
+	"sync/atomic"
+
 	"qdrouter/amqp"
 )
 
@@ -10,11 +13,8 @@ func (c *Conn) route(m *message, b *batch) {
 		c.refuse(m, b)
 		return
 	}
-	a := m.to
-	if !m.in.anon {
-		a = m.in.addr.Load()
-	}
-	if a == nil {
+	a := m.address()
+	if a == nil || a.controlOnly && !m.in.control {
 		c.noPath(m, b)
 		return
 	}
@@ -24,18 +24,35 @@ func (c *Conn) route(m *message, b *batch) {
 		c.noPath(m, b)
 		return
 	case a.dist == Multicast || a.dist == Flood:
-		c.fanOut(m, a, f, b)
+		if !c.fanOut(m, a, f, b) {
+			c.unsent(m, b)
+			return
+		}
 	case len(f.subs) > 0: // closest: a subscriber in this process is nearest (RT F28)
 		i := int(a.next.Add(1)) % len(f.subs)
 		c.toSubscriber(m, f.subs[i], b)
-	case a.dist == Closest:
-		i := int(a.next.Add(1)) % len(f.outs)
-		c.sendCopy(m, f.outs[i], copyRef{m.d, 0}, m.in, b)
 	default:
-		c.sendCopy(m, c.choose(m.in, a, f, b), copyRef{m.d, 0}, m.in, b)
+		out, track := c.pick(m, a, f, b)
+		if out == nil {
+			c.unsent(m, b)
+			return
+		}
+		c.sendCopy(m, a, out, copyRef{m.d, 0}, m.in, b)
+		if track != nil && m.d != nil {
+			track.Add(1)
+			m.d.one.track = track
+		}
 	}
 	a.ingress.Add(1)
 	c.countIngress(a)
+}
+
+// address is where m is to go: its link's address, or the one resolved for it.
+func (m *message) address() *address {
+	if m.in.anon {
+		return m.to
+	}
+	return m.in.addr.Load()
 }
 
 func (c *Conn) countIngress(a *address) {
@@ -66,6 +83,16 @@ func (c *Conn) noPath(m *message, b *batch) {
 	b.inState(m.d, amqp.StateReleased, true, !m.in.anon)
 }
 
+// unsent releases or drops a message whose consumers cannot be reached now; the sender keeps
+// its credit (RT E49).
+func (c *Conn) unsent(m *message, b *batch) {
+	if m.d == nil {
+		c.drop(m, b, false)
+		return
+	}
+	b.inState(m.d, amqp.StateReleased, true, false)
+}
+
 // drop forgets a settled message without destination.
 func (c *Conn) drop(m *message, b *batch, noPath bool) {
 	c.mu.Lock()
@@ -74,54 +101,166 @@ func (c *Conn) drop(m *message, b *batch, noPath bool) {
 	b.credit(m.in, noPath)
 }
 
-// choose picks the consumer of a balanced address: the one with the fewest deliveries that are
-// undelivered or unsettled (RT F21, F24). Within one read it may stay on its choice for a run,
-// so that settlements keep their ranges (RT F26a).
-func (c *Conn) choose(in *inLink, a *address, f *forwarding, b *batch) *outLink {
-	if len(f.outs) == 1 {
-		return f.outs[0]
+// pick chooses the one consumer of a message: an out-link of this router, or the link to the
+// next router towards one that has consumers. track counts what is under way there.
+func (c *Conn) pick(m *message, a *address, f *forwarding, b *batch) (out *outLink, track *atomic.Int64) {
+	if a.dist == Closest {
+		if n := len(f.outs); n > 0 {
+			return f.outs[int(a.next.Add(1))%n], nil
+		}
+		return c.closestRemote(m, a, f), nil
 	}
-	if in.run > 0 && in.runTo != nil {
+	return c.choose(m, a, f)
+}
+
+// linkTo returns the link to a neighbour that m takes: by its priority, or the control link.
+func (m *message) linkTo(via *neighbour, a *address) *outLink {
+	if m.in.control {
+		return via.control.Load()
+	}
+	return via.dataLink(m.priority(a))
+}
+
+// priority is the address's where it has one, else the header's (RT F87, F88).
+func (m *message) priority(a *address) int {
+	if a.priority >= 0 {
+		return int(a.priority)
+	}
+	if m.header.Present() {
+		s := amqp.Sections{Header: m.header}
+		if p, ok := s.Priority(m.payload); ok {
+			return min(int(p), priorities-1)
+		}
+	}
+	return defaultPriority
+}
+
+// closestRemote rotates over the cheapest of the routers that have consumers (RT F28).
+func (c *Conn) closestRemote(m *message, a *address, f *forwarding) *outLink {
+	least, count := int32(0), 0
+	for _, n := range f.remotes {
+		rt := n.route.Load()
+		if rt.via == nil {
+			continue
+		}
+		switch {
+		case count == 0 || rt.cost < least:
+			least, count = rt.cost, 1
+		case rt.cost == least:
+			count++
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	k := int(a.next.Add(1)) % count
+	for _, n := range f.remotes {
+		if rt := n.route.Load(); rt.via != nil && rt.cost == least {
+			if k == 0 {
+				return m.linkTo(rt.via, a)
+			}
+			k--
+		}
+	}
+	return nil
+}
+
+// choose picks the consumer of a balanced address: the one with the fewest deliveries that are
+// undelivered or unsettled (RT F21, F24), where a remote router's count is what is under way to
+// its next hop plus the cost (F22). Within one read it may stay on its choice for a run, so that
+// settlements keep their ranges (RT F26a).
+func (c *Conn) choose(m *message, a *address, f *forwarding) (*outLink, *atomic.Int64) {
+	in := m.in
+	if len(f.outs) == 1 && len(f.remotes) == 0 {
+		return f.outs[0], nil
+	}
+	if in.run > 0 && in.runTo != nil && in.runAddr == a {
 		if out := in.runTo; out.credit.Load() > 0 && out.load.Load() < out.capacity {
 			in.run--
-			return out
+			return out, in.runTrack
 		}
 	}
 	n := len(f.outs)
-	first := int(a.next.Load()) % n
 	var best *outLink
-	var least int32
-	bestFits := false
+	var track *atomic.Int64
+	var least int64
+	bestFits, idle := false, false
 	eligible := 0
-	for i := range n {
-		out := f.outs[(first+i)%n]
-		load := out.load.Load()
-		fits := load < out.capacity
-		if fits {
-			eligible++
-		}
-		if best == nil || fits && !bestFits || fits == bestFits && load < least {
-			best, least, bestFits = out, load, fits
-			if load == 0 {
-				a.next.Store(uint32((first + i + 1) % n)) // RT F26
-				eligible = n                              // those not looked at count as eligible
-				break
+	if n > 0 {
+		first := int(a.next.Load()) % n
+		for i := range n {
+			out := f.outs[(first+i)%n]
+			load := out.load.Load()
+			fits := load < out.capacity
+			if fits {
+				eligible++
+			}
+			if best == nil || fits && !bestFits || fits == bestFits && int64(load) < least {
+				best, least, bestFits = out, int64(load), fits
+				if load == 0 {
+					a.next.Store(uint32((first + i + 1) % n)) // RT F26
+					eligible = n                              // those not looked at count as eligible
+					idle = true
+					break
+				}
 			}
 		}
 	}
-	in.run, in.runTo = 0, best
+	if !idle {
+		origin := m.origin(c.r)
+		for _, n := range f.remotes {
+			rt := n.route.Load()
+			if rt.via == nil || !rt.origins.Has(origin) {
+				continue
+			}
+			out := m.linkTo(rt.via, a)
+			if out == nil {
+				continue
+			}
+			under := a.underWay(rt.via)
+			load := under.Load()
+			fits := load < int64(out.capacity)
+			if fits {
+				eligible++
+			}
+			load += int64(rt.cost)
+			if best == nil || fits && !bestFits || fits == bestFits && load < least {
+				best, track, least, bestFits = out, under, load, fits
+			}
+		}
+	}
+	in.run, in.runTo, in.runAddr, in.runTrack = 0, best, a, track
 	if eligible > 0 {
 		in.run = max(1, min(maxRun, in.inRead/(4*eligible))) - 1
 	}
-	return best
+	return best, track
 }
 
 // maxRun bounds how many deliveries of one read follow each other to one consumer (RT F26a).
 const maxRun = 32
 
-// sendCopy posts a copy of m to an out-link.
-// A settled one gives credit back to creditTo when it has left.
-func (c *Conn) sendCopy(m *message, out *outLink, ref copyRef, creditTo *inLink, b *batch) {
+// underWay counts the unsettled deliveries of the address to a neighbour.
+func (a *address) underWay(via *neighbour) *atomic.Int64 {
+	if v, ok := a.outstanding.Load(via); ok {
+		return v.(*atomic.Int64)
+	}
+	v, _ := a.outstanding.LoadOrStore(via, new(atomic.Int64))
+	return v.(*atomic.Int64)
+}
+
+// origin is the index of the router where m entered the network, 0 for this one or one that is
+// not known (RT F23).
+func (m *message) origin(r *Router) int {
+	if !m.notes.hasIngress {
+		return 0
+	}
+	i, _ := r.originOf(m.notes.ingress)
+	return i
+}
+
+// sendCopy posts a copy of m, which is for address a, to an out-link. A settled one gives credit
+// back to creditTo when it has left.
+func (c *Conn) sendCopy(m *message, a *address, out *outLink, ref copyRef, creditTo *inLink, b *batch) {
 	out.load.Add(1)
 	o := b.op(out.conn)
 	*o = op{kind: opMessage, settled: m.settled, out: out, ref: ref, format: m.format, state: m.state, at: b.second()}
@@ -130,33 +269,104 @@ func (c *Conn) sendCopy(m *message, out *outLink, ref copyRef, creditTo *inLink,
 	} else {
 		o.in = creditTo
 	}
-	out.addr.egress.Add(1)
-	if out.conn.o.Role == RoleRouteContainer {
-		out.addr.egressRouteContainer.Add(1)
+	if out.addr == nil {
+		if !m.in.control {
+			a.transit.Add(1)
+		}
+	} else {
+		a.egress.Add(1)
+		if out.conn.o.Role == RoleRouteContainer {
+			a.egressRouteContainer.Add(1)
+		}
 	}
 	c.compose(m, out, o, b)
 }
 
-// fanOut posts a copy to every consumer of a multicast address (RT F31).
-func (c *Conn) fanOut(m *message, a *address, f *forwarding, b *batch) {
+// remoteLinks appends to links the links to other routers that a multicast goes out on: one for
+// each next hop towards routers with consumers (RT F31 to F34).
+func (c *Conn) remoteLinks(m *message, a *address, f *forwarding, links []*outLink) []*outLink {
+	start := len(links)
+	origin := 0
+	if a.dist == Multicast && m.notes.hasIngress {
+		var ok bool
+		if origin, ok = c.r.originOf(m.notes.ingress); !ok {
+			return links // RT F33
+		}
+	}
+	if m.notes.hops > 0 && m.notes.passed([]byte(c.r.node)) {
+		return links
+	}
+next:
+	for _, n := range f.remotes {
+		rt := n.route.Load()
+		if rt.via == nil || a.dist == Multicast && !rt.origins.Has(origin) {
+			continue
+		}
+		out := m.linkTo(rt.via, a)
+		if out == nil {
+			continue
+		}
+		for _, l := range links[start:] {
+			if l.conn == out.conn {
+				continue next
+			}
+		}
+		if id := rt.via.id.Load(); id != nil && m.notes.hops > 0 && m.notes.passed([]byte(c.r.opts.Area+"/"+*id)) {
+			continue
+		}
+		links = append(links, out)
+	}
+	return links
+}
+
+// passed reports whether the trace names a router.
+func (n *annotations) passed(entry []byte) bool {
+	it, err := amqp.IterList(n.trace)
+	if err != nil {
+		return false
+	}
+	for {
+		e, ok := it.Next()
+		if !ok {
+			return false
+		}
+		if t, _ := stringText(e); bytes.Equal(t, entry) {
+			return true
+		}
+	}
+}
+
+// fanOut posts a copy to every consumer of a multicast address and reports whether there was
+// one.
+func (c *Conn) fanOut(m *message, a *address, f *forwarding, b *batch) bool {
+	links := f.outs
+	if len(f.remotes) > 0 {
+		b.targets = c.remoteLinks(m, a, f, append(b.targets[:0], f.outs...))
+		links = b.targets
+	}
+	n := len(links) + len(f.subs)
+	if n == 0 {
+		return false
+	}
 	if m.d != nil {
-		c.prepareFanOut(m.d, len(f.outs)+len(f.subs))
+		c.prepareFanOut(m.d, n)
 	}
 	creditTo := m.in
-	for i, out := range f.outs {
-		c.sendCopy(m, out, copyRef{m.d, int32(i)}, creditTo, b)
+	for i, out := range links {
+		c.sendCopy(m, a, out, copyRef{m.d, int32(i)}, creditTo, b)
 		creditTo = nil // one credit for all copies
 	}
 	for i, s := range f.subs {
 		a.toContainer.Add(1)
 		s.handler(&Request{Message: append([]byte(nil), m.payload...), Connection: c.o.ID})
 		if m.d != nil {
-			b.outcome(copyRef{m.d, int32(len(f.outs) + i)}, amqp.StateAccepted, true)
+			b.outcome(copyRef{m.d, int32(len(links) + i)}, amqp.StateAccepted, true)
 		}
 	}
-	if m.d == nil && len(f.outs) == 0 {
+	if m.d == nil && len(links) == 0 {
 		b.credit(m.in, false)
 	}
+	return true
 }
 
 // prepareFanOut readies d for n copies. Their number is known before the first is posted, so no

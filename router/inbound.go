@@ -16,6 +16,7 @@ type message struct {
 	format   uint32
 	state    amqp.Raw
 	payload  []byte
+	header   amqp.Range
 	sections amqp.Range // of the message annotations
 	insertAt int        // where annotations belong when there are none
 	notes    annotations
@@ -166,7 +167,7 @@ func (c *Conn) parse(m *message) {
 // what is wrong with it is in m.refusal.
 func (c *Conn) walk(m *message, complete bool) bool {
 	depth := amqp.DepthMessageAnnotations
-	if m.in.anon {
+	if m.in.anon && !m.in.router {
 		depth = amqp.DepthProperties
 	}
 	s, err := amqp.WalkMessage(m.payload, depth, complete)
@@ -177,7 +178,7 @@ func (c *Conn) walk(m *message, complete bool) bool {
 		m.refusal = rejectInvalidMessage
 		return true
 	}
-	m.sections = s.MessageAnnotations
+	m.header, m.sections = s.Header, s.MessageAnnotations
 	m.insertAt = max(s.Header.End, s.DeliveryAnnotations.End)
 	if m.sections.Present() {
 		if e := m.notes.read(m.sections.Value(m.payload), c.o.StripIn); e != nil { // RT E56
@@ -191,6 +192,14 @@ func (c *Conn) walk(m *message, complete bool) bool {
 		}
 	}
 	if m.in.anon {
+		if m.in.router && m.notes.to == nil {
+			if s, err = amqp.WalkMessage(m.payload, amqp.DepthProperties, complete); err == amqp.ErrNeedMore {
+				return false
+			} else if err != nil {
+				m.refusal = rejectInvalidMessage
+				return true
+			}
+		}
 		c.resolve(m, &s)
 	}
 	return true
@@ -232,7 +241,7 @@ func (c *Conn) resolve(m *message, s *amqp.Sections) {
 		return
 	}
 	if a == nil {
-		if c.r.distributionOf(key) == Unavailable {
+		if !m.in.router && c.r.distributionOf(key) == Unavailable { // RT E61
 			m.refusal = rejectUnavailable
 		}
 		return
@@ -259,6 +268,9 @@ func (c *Conn) routeRead() {
 		m := &b.messages[i]
 		m.in.counts.deliveries++
 		m.in.inRead++
+		if m.in.router {
+			m.in.replenishLocked()
+		}
 		if !m.settled {
 			m.d = c.newDelivery(m.in, m.id, b.second())
 		}
@@ -270,7 +282,7 @@ func (c *Conn) routeRead() {
 	for _, in := range b.links {
 		in.inRead = 0
 		in.run = 0
-		in.runTo = nil
+		in.runTo, in.runAddr, in.runTrack = nil, nil, nil
 	}
 	clear(b.messages)
 	b.messages = b.messages[:0]

@@ -112,6 +112,9 @@ type inLink struct {
 	capacity uint32
 	addr     atomic.Pointer[address] // nil = anonymous, set by the core before any credit
 	anon     bool
+	router   bool // from another router: credit comes back on receipt (RT E46)
+	control  bool // its control link
+	near     *neighbour
 	template []byte // x-opt-qd.to of what comes in here: the target as attached
 	source   string // for log lines
 	attached uint32 // second
@@ -121,6 +124,8 @@ type inLink struct {
 	listed    bool // in batch.links
 	run       int  // how many more may go to runTo without a new choice (RT F26a)
 	runTo     *outLink
+	runAddr   *address
+	runTrack  *atomic.Int64
 	partial   *partial
 	addresses map[string]*address // by "to", of an anonymous link
 
@@ -165,14 +170,43 @@ func (in *inLink) reopenLocked() {
 	in.pending = 0
 }
 
+// linkKind is what a link to another router is for.
+type linkKind uint8
+
+const (
+	linkEndpoint linkKind = iota
+	linkControl
+	linkData
+	linkStream
+)
+
+// unload takes one delivery off what is under way on the link, once for each.
+func (out *outLink) unload(ref copyRef) {
+	out.load.Add(-1)
+	if ref.d == nil {
+		return
+	}
+	if st := ref.state(); st.track != nil {
+		st.track.Add(-1)
+		st.track = nil
+	}
+}
+
 // creditLocked returns n credit to the sender, or keeps it while nobody wants its messages.
 func (in *inLink) creditLocked(n uint32) {
 	switch {
-	case in.closed:
+	case in.closed || in.router:
 	case in.withheld:
 		in.pending += n
 	default:
 		in.l.Grant(n)
+	}
+}
+
+// replenishLocked gives a router its credit back for one delivery that has come.
+func (in *inLink) replenishLocked() {
+	if !in.closed {
+		in.l.Grant(1)
 	}
 }
 
@@ -200,6 +234,8 @@ type outLink struct {
 	sess     *session
 	l        *amqp.Link
 	capacity int32
+	near     *neighbour // set on links to another router; addr is nil there
+	kind     linkKind
 	settles  bool // the receiver asked for settled deliveries (RT F75)
 	source   string
 	target   string // for log lines

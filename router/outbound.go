@@ -58,14 +58,14 @@ func (c *Conn) sent(out *outLink, ref copyRef, settled bool, owes *inLink, at ui
 	c.lastDelivery.Store(b.now)
 	switch {
 	case settled:
-		out.load.Add(-1)
+		out.unload(ref)
 		out.counts.presettled++
 		out.counts.delay(b.second() - at)
 		if owes != nil {
 			b.credit(owes, false)
 		}
 	case ref.d != nil && out.settles: // RT F75
-		out.load.Add(-1)
+		out.unload(ref)
 		out.counts.count(amqp.CodeAccepted, b.second()-at, b.second())
 		b.outcome(ref, amqp.StateAccepted, true)
 	}
@@ -73,7 +73,7 @@ func (c *Conn) sent(out *outLink, ref copyRef, settled bool, owes *inLink, at ui
 
 // undeliverable gives a copy up that nothing of was sent: its link has gone (RT 2.9).
 func (c *Conn) undeliverable(ref copyRef, owes *inLink, settled bool, out *outLink, b *batch) {
-	out.load.Add(-1)
+	out.unload(ref)
 	if owes != nil {
 		b.credit(owes, false)
 	}
@@ -133,7 +133,7 @@ func (c *Conn) dropOverload(out *outLink, b *batch) {
 		out.counts.undelivered--
 		out.counts.dropped++
 		c.r.droppedLate.Add(1)
-		out.load.Add(-1)
+		out.unload(it.ref)
 		if it.owes != nil {
 			b.credit(it.owes, false)
 		}
@@ -294,7 +294,7 @@ func (c *Conn) sendChunks(out *outLink, it *item, od *amqp.OutDelivery, first bo
 // (RT F66).
 func (c *Conn) abortItem(out *outLink, it *item, b *batch) {
 	if it.ref.d != nil || it.settled { // else given back when the receiver settled
-		out.load.Add(-1)
+		out.unload(it.ref)
 	}
 	it.stream.drop(b)
 	if it.owes != nil {
@@ -468,7 +468,7 @@ func (c *Conn) closeOut(out *outLink, b *batch) {
 		if it.ref.d == nil && !it.settled {
 			continue
 		}
-		out.load.Add(-1)
+		out.unload(it.ref)
 		if it.owes != nil {
 			b.credit(it.owes, false)
 		}
@@ -490,7 +490,7 @@ func (c *Conn) closeOut(out *outLink, b *batch) {
 	})
 	for _, id := range gone {
 		ref := out.sess.out.Take(id)
-		out.load.Add(-1)
+		out.unload(ref)
 		st := ref.state()
 		state := stateModifiedFailed
 		if st.terminal {
@@ -516,6 +516,7 @@ func (c *Conn) closeIn(in *inLink, b *batch) {
 		in.partial = nil
 		if p.copies != nil {
 			c.abortStream(p, b)
+			p.endStreams()
 		}
 		p.free()
 	}

@@ -49,7 +49,14 @@ type Router struct {
 	writers  sync.WaitGroup
 	timers   timers
 
+	nodesView atomic.Pointer[knownNodes]
+	maxHops   atomic.Int32 // the topology radius
+
 	// Owned by the core.
+	net     *linkstate.Engine // nil unless interior
+	nodes   map[string]*node
+	floods  []*address // the T addresses of the control protocol
+	near    map[linkstate.LinkID]*neighbour
 	touched map[*Conn]struct{}
 	order   uint64
 }
@@ -126,7 +133,7 @@ func (r *Router) logf(module string, level Level, format string, args ...any) {
 }
 
 // radius is how many hops the farthest router of the network is away (RT F52).
-func (r *Router) radius() int { return 0 }
+func (r *Router) radius() int { return int(r.maxHops.Load()) }
 
 // NextIdentity draws from the one counter that links and configured entities share (MG 5).
 func (r *Router) NextIdentity() uint64 { return r.identity.Add(1) }
@@ -408,7 +415,7 @@ func (r *Router) Send(to string, msg []byte) {
 		outs = outs[i : i+1]
 	}
 	for _, out := range outs {
-		out.conn.sendCopy(m, out, copyRef{}, nil, b)
+		out.conn.sendCopy(m, a, out, copyRef{}, nil, b)
 	}
 	if len(outs) > 0 {
 		a.fromContainer.Add(1)

@@ -76,7 +76,7 @@ func (e engine) receiverSays(sess *session, id amqp.Serial, state amqp.Raw, code
 		return
 	}
 	sess.out.Take(id)
-	out.load.Add(-1)
+	out.unload(ref)
 	out.counts.unsettled--
 	out.counts.count(code, b.second()-ref.d.at, b.second())
 	if out.queue.n > 0 {
@@ -152,7 +152,7 @@ func (c *Conn) senderEnded(e *senderEnd, b *batch) {
 		return
 	}
 	out.sess.out.Take(st.id)
-	out.load.Add(-1)
+	out.unload(e.ref)
 	out.counts.unsettled--
 	code, _ := amqp.StateCode(st.state)
 	out.counts.count(code, b.second()-e.ref.d.at, b.second())

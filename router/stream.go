@@ -1,6 +1,8 @@
 package router
 
 import (
+	"sync/atomic"
+
 	"qdrouter/amqp"
 )
 
@@ -27,6 +29,9 @@ func (c *Conn) beginStream(in *inLink, p *partial, m *message) {
 	c.lastDelivery.Store(b.now)
 	c.mu.Lock()
 	in.counts.deliveries++
+	if in.router {
+		in.replenishLocked()
+	}
 	if !p.settled {
 		m.d = c.newDelivery(in, p.id, b.second())
 		m.d.arriving = true
@@ -43,32 +48,57 @@ func (c *Conn) beginStream(in *inLink, p *partial, m *message) {
 		p.free()
 		return
 	}
-	a.ingress.Add(1)
-	c.countIngress(a)
-	outs := f.outs
-	switch {
-	case a.dist == Multicast || a.dist == Flood:
-		if m.d != nil {
+	var outs []*outLink
+	var track *atomic.Int64
+	if a.dist == Multicast || a.dist == Flood {
+		outs = c.remoteLinks(m, a, f, append([]*outLink(nil), f.outs...))
+		if m.d != nil && len(outs) > 0 {
 			c.prepareFanOut(m.d, len(outs))
 		}
-	case a.dist == Closest:
-		i := int(a.next.Add(1)) % len(outs)
-		outs = outs[i : i+1]
-	default:
+	} else {
 		in.run = 0
-		outs = []*outLink{c.choose(in, a, f, b)}
+		var out *outLink
+		if out, track = c.pick(m, a, f, b); out != nil {
+			outs = []*outLink{out}
+		}
 	}
+	if len(outs) == 0 || a.controlOnly {
+		p.discard, p.outcome = true, amqp.StateReleased
+		p.free()
+		return
+	}
+	a.ingress.Add(1)
+	c.countIngress(a)
 	creditTo := in
 	for i, out := range outs {
+		if out.near != nil { // a link of its own, so that it holds up nobody (RT F60)
+			if own := c.r.streamLink(out.near); own != nil {
+				out = own
+			}
+		}
 		s := &stream{out: out, source: in.sess}
 		p.copies = append(p.copies, s)
-		c.sendCopy(m, out, copyRef{m.d, int32(i)}, creditTo, b)
+		c.sendCopy(m, a, out, copyRef{m.d, int32(i)}, creditTo, b)
 		o := b.lastOp(out.conn)
 		o.kind, o.stream = opStream, s
 		creditTo = nil
 	}
+	if track != nil && m.d != nil {
+		track.Add(1)
+		m.d.one.track = track
+	}
 	b.run()
 	p.free()
+}
+
+// endStreams gives the links of a stream that has all arrived, or was given up, back to their
+// pools (RT F60).
+func (p *partial) endStreams() {
+	for _, s := range p.copies {
+		if s.out.kind == linkStream {
+			s.out.near.putIdle(s.out)
+		}
+	}
 }
 
 // tooLong gives up on a message for a subscriber in this process that is beyond all measure.
@@ -90,6 +120,7 @@ func (c *Conn) continueStream(in *inLink, p *partial, t *amqp.Transfer, payload 
 	if t.Aborted {
 		in.partial = nil
 		c.abortStream(p, b)
+		p.endStreams()
 		c.forgetDelivery(in, p)
 		return
 	}
@@ -100,6 +131,7 @@ func (c *Conn) continueStream(in *inLink, p *partial, t *amqp.Transfer, payload 
 	}
 	if !t.More {
 		in.partial = nil
+		p.endStreams()
 		c.endArriving(p) // before the receivers can see the end and answer
 	}
 }

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"sync"
 	"sync/atomic"
 )
 
@@ -17,25 +18,31 @@ type address struct {
 	next atomic.Uint32 // rotates over consumers
 	gone atomic.Bool   // no longer in the table; look the key up again
 
-	ingress, egress, toContainer, fromContainer atomic.Uint64
-	ingressRouteContainer, egressRouteContainer atomic.Uint64
+	ingress, egress, transit, toContainer, fromContainer atomic.Uint64
+	ingressRouteContainer, egressRouteContainer          atomic.Uint64
+
+	controlOnly bool     // takes messages from control links alone (RT E42)
+	outstanding sync.Map // *neighbour to *atomic.Int64: unsettled deliveries under way there (RT F25)
 
 	// Owned by the core.
-	outs []*outLink // only ever appended to in place; removal makes a new slice
-	subs []*subscriber
-	ins  map[*inLink]struct{}
+	outs    []*outLink // only ever appended to in place; removal makes a new slice
+	subs    []*subscriber
+	remotes []*node
+	pinned  bool // stays without anybody on it
+	ins     map[*inLink]struct{}
 }
 
 // forwarding is who takes the deliveries of an address. It is immutable.
 type forwarding struct {
-	outs []*outLink
-	subs []*subscriber
+	outs    []*outLink
+	subs    []*subscriber
+	remotes []*node
 }
 
 var noForwarding = &forwarding{}
 
 // paths is the path count of RT "path count of an address".
-func (f *forwarding) paths() int { return len(f.outs) + len(f.subs) }
+func (f *forwarding) paths() int { return len(f.outs) + len(f.subs) + len(f.remotes) }
 
 func (a *address) reachable() bool { return a.fwd.Load().paths() > 0 }
 
@@ -73,7 +80,7 @@ func (r *Router) addressFor(key addressKey, dist Distribution, priority int32) *
 
 // store makes the core's view of an address the one that readers use.
 func (a *address) store() {
-	a.fwd.Store(&forwarding{outs: a.outs[:len(a.outs):len(a.outs)], subs: a.subs})
+	a.fwd.Store(&forwarding{outs: a.outs[:len(a.outs):len(a.outs)], subs: a.subs, remotes: a.remotes})
 }
 
 // publish stores, and gives withheld credit when the address has just become reachable.
@@ -117,7 +124,7 @@ func (r *Router) removeIn(a *address, in *inLink) {
 
 // dropIfUnused removes an entry that nothing refers to any more (RT F7).
 func (r *Router) dropIfUnused(a *address) {
-	if len(a.outs) != 0 || len(a.subs) != 0 || len(a.ins) != 0 || a.gone.Load() {
+	if len(a.outs) != 0 || len(a.subs) != 0 || len(a.ins) != 0 || len(a.remotes) != 0 || a.pinned || a.gone.Load() {
 		return
 	}
 	a.gone.Store(true)
