@@ -61,6 +61,7 @@ type command struct {
 	testHooks            bool
 	version, help        bool
 	check                bool
+	completion           string // the shell; "" when not given
 	insecureIgnorePolicy bool
 }
 
@@ -78,6 +79,7 @@ func (c *command) options() []option {
 		{short: 'v', long: "version", set: flag(&c.version)},
 		{short: 'h', long: "help", set: flag(&c.help)},
 		{long: "check", new: true, set: flag(&c.check)},
+		{long: "completion", arg: true, new: true, set: text(&c.completion)},
 		{long: "insecure-ignore-policy", new: true, set: flag(&c.insecureIgnorePolicy)},
 	}
 }
@@ -95,6 +97,7 @@ func usage(w io.Writer, argv0 string) {
   -v, --version                Print the version
   -h, --help                   Print this help
       --check                  Check the configuration, then exit
+      --completion=SHELL       Print the completion script for SHELL: bash, zsh, fish
       --insecure-ignore-policy Start though vhost policy cannot be enforced
 
 On SIGHUP the router reads its configuration again, applies what can change while
@@ -118,6 +121,14 @@ func main() {
 		return
 	case c.version:
 		fmt.Println(versionText())
+		return
+	case c.completion != "":
+		script, err := completionScript(c.completion, c.options())
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", c.argv0, err)
+			os.Exit(1)
+		}
+		fmt.Print(script)
 		return
 	case len(words) > 0:
 		fmt.Fprintf(os.Stderr, "Unexpected arguments: %s\n\n", strings.Join(words, " "))
