@@ -25,10 +25,11 @@ type talk struct {
 	channel uint16 // the peer's
 	session *Session
 
-	manual bool        // the test answers attaches, detaches and drains itself
-	ready  func(*Link) // is called for each link that has been answered
-	locked bool
-	unread []byte // what the engine has sent and the peer not read
+	manual  bool        // the test answers attaches, detaches and drains itself
+	ready   func(*Link) // is called for each link that has been answered
+	flushes int
+	locked  bool
+	unread  []byte // what the engine has sent and the peer not read
 }
 
 // unlimited is the incoming window of our begin when nothing else is configured (RT E9).
@@ -288,6 +289,7 @@ func (v *talk) Flush() {
 	if v.locked {
 		v.t.Fatal("Flush with the lock held")
 	}
+	v.flushes++
 }
 
 func (v *talk) RemoteOpen(o *Open) *Error {
@@ -1014,11 +1016,11 @@ func TestNothingAfterClose(t *testing.T) {
 	s.Dispose(RoleReceiver, 0, 0, true, StateAccepted)
 	s.FlowDue()
 	v.c.Begin()
-	s.End(nil)
 	v.c.Heartbeat()
 	if s.OutWindow() != 0 {
 		t.Errorf("window %d: the owner would send", s.OutWindow())
 	}
+	s.End(nil)
 	v.wantIdle()
 }
 
@@ -1114,5 +1116,38 @@ func TestConfigBounds(t *testing.T) {
 		v.wantAny(&Attach{})
 		v.grant(v.links["in"], 1)
 		v.peerTransfer(presettled(0, 0), "")
+	}
+}
+
+// TestFlush: the owner routes what it has gathered before it hears of anything that must not
+// overtake it, and need not before what is about the other direction.
+func TestFlush(t *testing.T) {
+	for _, tt := range []struct {
+		p    Performative
+		want int
+	}{
+		{&Begin{}, 1},
+		{&Attach{Name: "x", Handle: 9}, 1},
+		{&Flow{NextIncomingID: Some[uint32](0), Handle: Some[uint32](1)}, 0},
+		{&Transfer{Handle: 1, DeliveryID: Some[uint32](0)}, 0},
+		{&Transfer{Handle: 2, DeliveryID: Some[uint32](0)}, 1}, // without credit
+		{&Disposition{Role: RoleReceiver}, 0},
+		{&Disposition{Role: RoleSender}, 1},
+		{&Detach{Handle: 1}, 1},
+		{&End{}, 1},
+		{&Close{}, 1},
+	} {
+		v, _ := inSession(t)
+		v.grant(v.attachSender("in", 1, 0), 1)
+		v.attachSender("poor", 2, 0)
+		v.flushes = 0
+		channel := v.channel
+		if _, ok := tt.p.(*Begin); ok {
+			channel = 1
+		}
+		v.send(channel, tt.p)
+		if v.flushes != tt.want {
+			t.Errorf("%s: %d flushes, want %d", show(tt.p), v.flushes, tt.want)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -74,7 +75,9 @@ func TestHandlesReused(t *testing.T) {
 		v.peer(&Detach{Handle: 3})
 		v.want(&Detach{Handle: in.Handle()})
 		v.wantEvents(fmt.Sprintf("detach a%d closed=false without error", i))
+		s.Dispose(RoleSender, 0, 0, true, nil)
 		out.Detach(true, nil)
+		v.want(&Disposition{Role: RoleSender, Settled: true}) // said before the detach, heard before it
 		v.want(&Detach{Handle: out.Handle(), Closed: true})
 		v.peer(&Detach{Handle: 4, Closed: true})
 		v.wantEvents()
@@ -180,13 +183,14 @@ func TestManyFrames(t *testing.T) {
 	v.peerTransfer(&Transfer{Handle: 1, DeliveryID: Some[uint32](4294967295), DeliveryTag: []byte("x"), MessageFormat: Some[uint32](0), More: true}, "a1")
 	v.peerTransfer(&Transfer{Handle: 1, More: true}, "a2")
 	v.peerTransfer(&Transfer{Handle: 2, DeliveryID: Some[uint32](0), DeliveryTag: []byte("y"), Settled: Some(true), More: true}, "b1")
+	v.peerTransfer(&Transfer{Handle: 2, More: true}, "")
 	v.peerTransfer(&Transfer{Handle: 1, DeliveryID: Some[uint32](4294967295), DeliveryTag: []byte("x"), MessageFormat: Some[uint32](0), Settled: Some(false), More: true}, "")
 	v.peerTransfer(&Transfer{Handle: 2, Settled: Some(true)}, "b2")
 	v.peerTransfer(&Transfer{Handle: 1, Settled: Some(true)}, "a3") // settled at the end
 	v.peerTransfer(&Transfer{Handle: 2, DeliveryID: Some[uint32](1)}, "b3")
 	v.wantEvents(
 		`transfer a id=4294967295 settled=false more "a1"`, `transfer a id=4294967295 settled=false more "a2"`,
-		`transfer b id=0 settled=true more "b1"`, `transfer a id=4294967295 settled=false more ""`,
+		`transfer b id=0 settled=true more "b1"`, `transfer b id=0 settled=true more ""`, `transfer a id=4294967295 settled=false more ""`,
 		`transfer b id=0 settled=true "b2"`, `transfer a id=4294967295 settled=true "a3"`, `transfer b id=1 settled=false "b3"`)
 	if got := v.links["a"].CreditOut(); got != 8 {
 		t.Errorf("three frames of one delivery left %d of 9 credit", got)
@@ -668,29 +672,31 @@ func TestWithoutCreditManyFrames(t *testing.T) {
 func TestWithoutCreditBeforeAttach(t *testing.T) {
 	for _, peerFirst := range []bool{false, true} {
 		v, s := inSession(t)
+		v.attachReceiver("first", 0) // on our handle 0
 		v.manual = true
 		v.peer(&Attach{Name: "l", Handle: 1, Role: RoleSender})
 		l := v.links["l"]
+		v.events = nil
 		for id := range uint32(3) {
 			v.peerTransfer(presettled(1, id), "")
 		}
 		if peerFirst {
 			v.peer(&Detach{Handle: 1, Closed: true})
 		}
-		v.wantEvents("attach receiver l", "failed l amqp:link:transfer-limit-exceeded") // once
+		v.wantEvents("failed l amqp:link:transfer-limit-exceeded") // once
 		v.wantIdle()
 		l.Attach(&Attach{})
 		l.Grant(250)
 		l.Detach(true, nil)
-		v.want(&Attach{Name: "l", Role: RoleReceiver})
-		v.want(&Detach{Closed: true, Error: &Error{Condition: ErrCondTransferLimitExceeded, Description: "transfer without link credit"}})
+		v.want(&Attach{Name: "l", Handle: 1, Role: RoleReceiver})
+		v.want(&Detach{Handle: 1, Closed: true, Error: &Error{Condition: ErrCondTransferLimitExceeded, Description: "transfer without link credit"}})
 		v.wantIdle()
 		if !peerFirst {
 			v.peer(&Detach{Handle: 1, Closed: true})
 		}
 		v.wantEvents()
 		v.wantIdle()
-		if len(s.names) != 0 || len(s.free) != 1 {
+		if len(s.names) != 1 || !slices.Equal(s.free, []uint32{1}) {
 			t.Errorf("the link is still known")
 		}
 	}

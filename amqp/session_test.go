@@ -177,6 +177,12 @@ func TestOutgoingWindow(t *testing.T) {
 	window(2147483644)
 	flow(6, 4)
 	window(1)
+	for range 9 {
+		v.wantAny(&Transfer{})
+	}
+
+	s = v.begin(1, &Begin{IncomingWindow: 4294967295})
+	window(2147483647)
 }
 
 // TestOutgoingWindowStopsFrames: a delivery of many frames waits in the middle.

@@ -162,6 +162,19 @@ func TestStragglers(t *testing.T) {
 	}
 }
 
+// TestRingFollows: deliveries settled in order need a ring of those that are unsettled, not of
+// all there have been.
+func TestRingFollows(t *testing.T) {
+	var u Unsettled[int]
+	for id := range Serial(20000) {
+		u.Put(id, 1)
+		u.Take(id - 250)
+	}
+	if len(u.ring) != 256 {
+		t.Errorf("250 deliveries are in a ring of %d", len(u.ring))
+	}
+}
+
 // TestClipBoundsWork: a disposition over half of all numbers costs what is there (CFG R38).
 func TestClipBoundsWork(t *testing.T) {
 	var u Unsettled[int]

@@ -70,8 +70,9 @@ type Agent struct {
 	closing  sync.Once
 	done     sync.WaitGroup // the agent's goroutine and its encoders
 
-	mu                sync.Mutex // guards what follows; held while a request is handled
-	entities          []*entity  // stored entities in creation order
+	mu                sync.Mutex     // guards what follows; held while a request is handled
+	started, file     *config.Config // what the router was started with, and what was read last
+	entities          []*entity      // stored entities in creation order
 	configuredObjects []*configured
 	router            *entity
 	counters          map[string]int64 // next number, by type name
@@ -94,6 +95,8 @@ func New(o Options) (*Agent, error) {
 		queue:       make(chan incoming, maxQueued),
 		encoders:    make(chan struct{}, maxEncoders),
 		stop:        make(chan struct{}),
+		started:     o.Config,
+		file:        o.Config,
 		counters:    map[string]int64{},
 		readers:     readers{},
 	}

@@ -265,7 +265,11 @@ func currentName(t *config.EntityType, name string) string {
 
 // delete answers DELETE of a stored entity (MG 4.5).
 func (a *Agent) delete(t target) error {
-	e := a.entity(t.text("identity"))
+	return a.remove(a.entity(t.text("identity")))
+}
+
+// remove takes an entity out of the store, and out of force.
+func (a *Agent) remove(e *entity) error {
 	if e.kind.onDelete != nil {
 		if err := e.kind.onDelete(a, e); err != nil {
 			return err

@@ -70,6 +70,8 @@ func (e engine) receiverSays(sess *session, id amqp.Serial, state amqp.Raw, code
 			}
 			st.state = state
 		}
+	} else if code == amqp.CodeDeclared { // counts as rejected: RT F37
+		e.r.logf("ROUTER_CORE", Warning, "[C%d][L%d] Transactions are not supported for multicast messages", e.o.ID, out.id)
 	}
 	if !settled {
 		b.outcome(ref, state, false)

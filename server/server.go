@@ -48,6 +48,8 @@ type Server struct {
 
 	serving sync.WaitGroup // one for each incoming connection
 
+	reload sync.Mutex // held by Reload
+
 	mu         sync.Mutex // guards what follows
 	listeners  []*listener
 	connectors []*connector
@@ -291,6 +293,31 @@ func (s *Server) Run(ctx context.Context) error {
 			s.bindAll()
 		}
 	}
+}
+
+// Reload puts the difference between the configuration that was read last and a
+// new one into force (CFG A27). What cannot change while the router runs is left
+// as it is, and one warning names it. With an error nothing has changed; it may
+// join several.
+func (s *Server) Reload(cfg *config.Config) error {
+	s.reload.Lock()
+	defer s.reload.Unlock()
+	if err := check(cfg, s.opts); err != nil {
+		return err
+	}
+	r, err := s.agent.Reload(cfg)
+	if err != nil {
+		return err
+	}
+	done := "nothing to change"
+	if len(r.Done) > 0 {
+		done = strings.Join(r.Done, ", ")
+	}
+	s.logf(logging.Server, logging.Notice, "Configuration read again: %s", done)
+	if len(r.Left) > 0 {
+		s.logf(logging.Server, logging.Warning, "Not changed before a restart: %s", strings.Join(r.Left, ", "))
+	}
+	return nil
 }
 
 // bindAll tries again what could not be bound (CFG L4).

@@ -61,6 +61,7 @@ type command struct {
 	testHooks            bool
 	version, help        bool
 	check                bool
+	completion           string // the shell; "" when not given
 	insecureIgnorePolicy bool
 }
 
@@ -78,6 +79,7 @@ func (c *command) options() []option {
 		{short: 'v', long: "version", set: flag(&c.version)},
 		{short: 'h', long: "help", set: flag(&c.help)},
 		{long: "check", new: true, set: flag(&c.check)},
+		{long: "completion", arg: true, new: true, set: text(&c.completion)},
 		{long: "insecure-ignore-policy", new: true, set: flag(&c.insecureIgnorePolicy)},
 	}
 }
@@ -95,7 +97,11 @@ func usage(w io.Writer, argv0 string) {
   -v, --version                Print the version
   -h, --help                   Print this help
       --check                  Check the configuration, then exit
+      --completion=SHELL       Print the completion script for SHELL: bash, zsh, fish
       --insecure-ignore-policy Start though vhost policy cannot be enforced
+
+On SIGHUP the router reads its configuration again, applies what can change while
+it runs, and reopens its log files.
 `, argv0, defaultConfig())
 }
 
@@ -115,6 +121,14 @@ func main() {
 		return
 	case c.version:
 		fmt.Println(versionText())
+		return
+	case c.completion != "":
+		script, err := completionScript(c.completion, c.options())
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", c.argv0, err)
+			os.Exit(1)
+		}
+		fmt.Print(script)
 		return
 	case len(words) > 0:
 		fmt.Fprintf(os.Stderr, "Unexpected arguments: %s\n\n", strings.Join(words, " "))
@@ -218,7 +232,7 @@ func (c *command) run(report *os.File) int {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	interrupted := attend(ctx, cancel, logs)
+	interrupted := attend(ctx, cancel, func() { c.hangUp(srv, logs) })
 	switch {
 	case report != os.Stderr:
 		fmt.Fprint(report, "ok")
@@ -249,9 +263,43 @@ func (c *command) run(report *os.File) int {
 	return 0
 }
 
-// attend sees to signals until ctx ends: SIGHUP opens the log files anew (CFG
-// A27), the others cancel. The channel tells whether it was SIGINT (CFG A12).
-func attend(ctx context.Context, cancel func(), logs *logging.Registry) (interrupted <-chan bool) {
+// hangUp reads the configuration again and then opens the log files anew (CFG
+// A27). A configuration with faults changes nothing.
+func (c *command) hangUp(srv *server.Server, logs *logging.Registry) {
+	cfg, _, err := c.load()
+	for _, w := range cfg.Warnings {
+		level, _ := logging.ParseLevel(w.Level)
+		logs.Log(w.Module, level, "%s", w.Text)
+	}
+	if err == nil {
+		err = srv.Reload(cfg)
+	}
+	if err != nil {
+		for _, fault := range faults(err) {
+			logs.Log(logging.Main, logging.Error, "Configuration not changed: %v", fault)
+		}
+	}
+	if err := logs.Reopen(); err != nil {
+		logs.Log(logging.Main, logging.Error, "Reopening log files: %v", err)
+	}
+}
+
+// faults takes joined errors apart.
+func faults(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, err := range joined.Unwrap() {
+		all = append(all, faults(err)...)
+	}
+	return all
+}
+
+// attend sees to signals until ctx ends: SIGHUP hangs up, the others cancel. The
+// channel tells whether it was SIGINT (CFG A12).
+func attend(ctx context.Context, cancel, hangUp func()) (interrupted <-chan bool) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGINT, syscall.SIGHUP)
 	result := make(chan bool, 1)
@@ -267,9 +315,7 @@ func attend(ctx context.Context, cancel func(), logs *logging.Registry) (interru
 					cancel()
 					return
 				}
-				if err := logs.Reopen(); err != nil {
-					logs.Log(logging.Main, logging.Error, "Reopening log files: %v", err)
-				}
+				hangUp()
 			}
 		}
 	}()

@@ -274,6 +274,35 @@ func TestHangupReopensLogFiles(t *testing.T) {
 	p.wait()
 }
 
+// SIGHUP reads the configuration again; one with faults changes nothing, and the
+// log names them all.
+func TestHangupReadsTheConfiguration(t *testing.T) {
+	path := write(t, "c.conf", onFreePort)
+	p := start(t, "-c", path)
+	p.until("Listening on")
+	rewrite := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		p.signal(syscall.SIGHUP)
+	}
+	more := onFreePort + "listener {\n name: more\n host: 127.0.0.1\n port: 0\n}\n"
+	rewrite(more)
+	p.until(`SERVER \(notice\) Listening on 127\.0\.0\.1:\d+ \(more\)`)
+	p.until(`SERVER \(notice\) Configuration read again: listener/127\.0\.0\.1:0:more created`)
+
+	rewrite(more + "listener {\n nonsense: 1\n}\nlog {\n module: NONSENSE\n}\n")
+	p.until(`MAIN \(error\) Configuration not changed: .*nonsense`)
+	p.until(`MAIN \(error\) Configuration not changed: .*NONSENSE`)
+
+	rewrite(strings.Replace(onFreePort, "id: T", "id: T\n metadata: new", 1))
+	p.until(`SERVER \(notice\) Configuration read again: listener/127\.0\.0\.1:0:more deleted`)
+	p.until(`SERVER \(warning\) Not changed before a restart: router metadata`)
+	p.signal(syscall.SIGTERM)
+	p.wait()
+}
+
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {

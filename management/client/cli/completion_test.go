@@ -20,13 +20,13 @@ func completed(args ...string) (status int, out, errs string) {
 func TestCompletion(t *testing.T) {
 	for _, tt := range []struct {
 		args []string
-		want string // lines, without descriptions
+		want string // lines, without descriptions; the script picks among them
 	}{
 		{[]string{""}, "QUERY READ :4"},
-		{[]string{"QU"}, "QUERY :4"},
+		{[]string{"QU"}, "QUERY READ :4"},
 		{[]string{"QUERY", ""}, ":4"},
 		{[]string{"--name", ""}, "alpha beta :4"},
-		{[]string{"--name", "b"}, "beta :4"},
+		{[]string{"--name", "b"}, "alpha beta :4"},
 		{[]string{"--completion", ""}, "bash zsh fish :4"},
 		{[]string{"--ssl-password-f"}, "--ssl-password-file :4"},
 	} {

@@ -41,7 +41,7 @@ func Qdmanage(version string) *cli.Command {
 		Intro:     "Standard operations: " + strings.Join(manage.Operations, ", ") + ". GET-OPERATIONS tells which others there are.",
 		Version:   version,
 		Arguments: true,
-		First:     manage.Operations,
+		First:     strings.Fields(strings.ToLower(strings.Join(manage.Operations, " "))),
 		Values:    values,
 		Groups: []cli.Group{
 			{Flags: common},

@@ -189,7 +189,7 @@ def u12(url, pid, address, receivers, thirsty, count, size):
         delivery = out.start(data)
         wait(lambda: not peer.unwritten(), peer, consumer, what="flush")
         delivery.abort()
-        if n == count // 10:
+        if n == max(count // 10, 50):  # warmed up
             result["rss_early"] = rss(pid)
     wait(lambda: out.credit == result["credit_at_start"], peer, consumer, what="the credit of the start")
     result["rss_late"] = rss(pid)

@@ -1,0 +1,178 @@
+package management
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"qdrouter/config"
+)
+
+const reloadConf = `
+router {
+ mode: standalone
+}
+listener {
+ name: stays
+ host: h
+ port: 1
+}
+listener {
+ name: goes
+ host: h
+ port: 2
+}
+listener {
+ name: differs
+ host: h
+ port: 3
+ idleTimeoutSeconds: 5
+}
+connector {
+ name: out
+ host: far
+ port: 4
+}
+log {
+ module: SERVER
+ enable: info+
+}
+log {
+ module: POLICY
+ enable: trace+
+}
+address {
+ prefix: /a/
+ distribution: closest
+}
+address {
+ pattern: b.*
+ name: bee
+}
+`
+
+func parseFile(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("test.conf", config.FormatConf, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// startAddresses does what the server does at the start.
+func (b *bench) startAddresses(t *testing.T, c *config.Config) {
+	t.Helper()
+	for _, e := range c.Of("router.config.address") {
+		a, err := AddressConfig(e)
+		if err == nil {
+			_, err = b.core.AddAddressConfig(a)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestReloadAppliesTheDifference(t *testing.T) {
+	b := newBench(t, reloadConf)
+	b.startAddresses(t, b.file)
+	b.want(t, StatusCreated, "Created", attrs("host", "h", "port", "9"), "operation=CREATE", "type=listener", "name=by request")
+	b.server.calls = nil
+
+	changed := strings.NewReplacer(
+		"name: goes\n host: h\n port: 2", "name: comes\n host: h\n port: 2",
+		"idleTimeoutSeconds: 5", "idleTimeoutSeconds: 6",
+		"port: 4", "port: 44",
+		"enable: info+", "enable: warning+",
+		"log {\n module: POLICY\n enable: trace+\n}\n", "",
+		"distribution: closest", "distribution: multicast",
+		"pattern: b.*", "pattern: c.*",
+		"mode: standalone", "mode: standalone\n metadata: new",
+	).Replace(reloadConf) + "vhost {\n hostname: v\n}\n"
+	r, err := b.Reload(parseFile(t, changed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantDone := []string{
+		"log/POLICY deleted", "log/SERVER changed",
+		"listener/h:2:goes deleted", "listener/h:2:comes created", "listener/h:3:differs changed",
+		"connector/far:4:out deleted", "connector/far:44:out created",
+		"address pattern b.* deleted", "address prefix a changed", "address pattern c.* created",
+	}
+	if !slices.Equal(r.Done, wantDone) {
+		t.Errorf("done\n%s\nwant\n%s", strings.Join(r.Done, "\n"), strings.Join(wantDone, "\n"))
+	}
+	if want := []string{"router metadata", "vhost"}; !slices.Equal(r.Left, want) {
+		t.Errorf("left %q, want %q", r.Left, want)
+	}
+	wantCalls := []string{
+		"close listener/h:2:goes", "close listener/h:3:differs", "hang up connector/far:4:out",
+		"listen h:2", "listen h:3", "dial far:44",
+	}
+	if !slices.Equal(b.server.calls, wantCalls) {
+		t.Errorf("server was told %q, want %q", b.server.calls, wantCalls)
+	}
+	if s := b.logs.settings["SERVER"]; s.Enable == nil || *s.Enable != "warning+" {
+		t.Errorf("SERVER has %v", s.Enable)
+	}
+	if s := b.logs.settings["POLICY"]; s.Enable != nil && *s.Enable != "default" {
+		t.Errorf("POLICY has %v, want what it has without a section", *s.Enable)
+	}
+	var addresses []string
+	for _, a := range b.core.configs {
+		addresses = append(addresses, a.Prefix+a.Pattern+" "+a.Distribution.String())
+	}
+	if want := []string{"a multicast", "c.* balanced"}; !slices.Equal(addresses, want) {
+		t.Errorf("addresses %q, want %q", addresses, want)
+	}
+	_, rows := rowsOf(t, b.ask(nil, "operation=QUERY", "entityType=listener"))
+	var names []string
+	for _, row := range rows {
+		names = append(names, row["name"].(string))
+	}
+	if want := []string{"stays", "by request", "comes", "differs"}; !slices.Equal(names, want) {
+		t.Errorf("listeners %q, want %q", names, want)
+	}
+
+	// The same file again changes nothing, and what waits for a restart still does.
+	b.server.calls = nil
+	if r, err = b.Reload(parseFile(t, changed)); err != nil || len(r.Done) > 0 || len(b.server.calls) > 0 || len(r.Left) != 2 {
+		t.Errorf("second time: %+v, %v, server was told %q", r, err, b.server.calls)
+	}
+}
+
+// A file that cannot be applied changes nothing, not even what stands before the
+// fault.
+func TestReloadIsAllOrNothing(t *testing.T) {
+	tests := []struct {
+		name  string
+		fault func(*config.Config)
+		err   string
+	}{
+		{"a name taken by request meanwhile", func(c *config.Config) { c.Of("listener")[1].Attrs["name"] = "mine" }, "mine"},
+		{"a log file that cannot be opened", func(c *config.Config) { c.Of("log")[1].Attrs["outputFile"] = "" }, "log/POLICY: "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, reloadConf)
+			b.want(t, StatusCreated, "Created", attrs("host", "h", "port", "9"), "operation=CREATE", "type=listener", "name=mine")
+			b.server.calls = nil
+			file := parseFile(t, strings.Replace(reloadConf, "enable: info+", "enable: debug+", 1))
+			tt.fault(file)
+			_, err := b.Reload(file)
+			if err == nil || !strings.Contains(err.Error(), tt.err) {
+				t.Fatalf("error %v, want one with %q", err, tt.err)
+			}
+			if len(b.server.calls) > 0 {
+				t.Errorf("server was told %q", b.server.calls)
+			}
+			if s := b.logs.settings["SERVER"]; s.Enable != nil && *s.Enable != "info+" {
+				t.Errorf("SERVER has %q", *s.Enable)
+			}
+			if got := b.entity("log/SERVER").config.Str("enable"); got != "info+" {
+				t.Errorf("SERVER shows %q", got)
+			}
+		})
+	}
+}

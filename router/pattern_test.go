@@ -1,0 +1,232 @@
+package router
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestPatternExample: the worked example of RT F12.
+func TestPatternExample(t *testing.T) {
+	var p patterns[Distribution]
+	for _, c := range []struct {
+		pattern string
+		dist    Distribution
+	}{
+		{"a.b.c.d", Closest}, {"#.b.c.d", Multicast}, {"a/*/#/d", Closest},
+		{"*/b/c/d", Multicast}, {"a.x.d", Closest}, {"a.*.d", Multicast},
+	} {
+		if !p.add(c.pattern, c.dist) {
+			t.Fatalf("pattern %q conflicts", c.pattern)
+		}
+	}
+	for address, want := range map[string]string{
+		"a.b.c.d": "closest", "b.c.d": "multicast", "f.a.b.c.d": "multicast", "a.c.d": "multicast",
+		"a/c/c/d": "closest", "a/x/z/z/d": "closest", "a/x/d": "closest", "a.x.e": "none", "m.b.c.d": "multicast",
+	} {
+		got := "none"
+		if d, ok := p.match(address); ok {
+			got = d.String()
+		}
+		if got != want {
+			t.Errorf("%q is %s, want %s", address, got, want)
+		}
+	}
+}
+
+// TestPatternPrecedence: which of several patterns wins, token by token from the left (RT F9,
+// F10).
+func TestPatternPrecedence(t *testing.T) {
+	tests := []struct {
+		patterns []string
+		address  string
+		want     string // "" = no match
+	}{
+		{[]string{"a.#", "*.b"}, "a.b", "a.#"},
+		{[]string{"a/#"}, "a", "a/#"},
+		{[]string{"a/#"}, "a/b/c", "a/#"},
+		{[]string{"a/#"}, "ab", ""},
+		{[]string{"a"}, "a/b", ""},
+		{[]string{"#"}, "_local/x", "#"},
+		{[]string{"#", "*"}, "a", "*"},
+		{[]string{"#", "*"}, "a.b", "#"},
+		{[]string{"a.*.c", "a.b.*"}, "a.b.c", "a.b.*"},
+		{[]string{"a.*.c", "a.b.d"}, "a.b.c", "a.*.c"},
+		{[]string{"a.b*"}, "a.bc", ""},
+		{[]string{"a.b*"}, "a.b*", "a.b*"},
+		{[]string{"a.#b"}, "a.x.b", ""},
+		{[]string{"#.b"}, "b", "#.b"},
+		{[]string{"#.b", "#.c"}, "x.y.c", "#.c"},
+		{[]string{"a.#.b.#"}, "a.b", "a.#.b.#"},
+		{[]string{"a.#.b.#"}, "a.x.b.b.y", "a.#.b.#"},
+		{[]string{"a.#.b.#"}, "a.x", ""},
+		{[]string{"*.#"}, "a", "*.#"},
+		{[]string{"#.*"}, "a.b.c", "#.*"},
+	}
+	for _, tt := range tests {
+		var p patterns[string]
+		for _, s := range tt.patterns {
+			p.add(s, s)
+		}
+		if got, ok := p.match(tt.address); got != tt.want || ok != (tt.want != "") {
+			t.Errorf("%q among %q = %q, %v, want %q", tt.address, tt.patterns, got, ok, tt.want)
+		}
+	}
+}
+
+// TestPatternNormal: wildcards have one order (RT F11).
+func TestPatternNormal(t *testing.T) {
+	for in, want := range map[string]string{
+		"a.b": "a b", "#.*": "* #", "#.#": "#", "#.*.#.*": "* * #", "#.#.#": "#", "*.#": "* #",
+		"a.#.*.b": "a * # b", "#.*.*": "* * #", "a/#/#/b": "a # b", "*.*": "* *", "": "", "a..b": "a b",
+	} {
+		if got := strings.Join(normalPattern(splitTokens(in)), " "); got != want {
+			t.Errorf("normal form of %q = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestPatternConflicts: two patterns with one normal form conflict; a removed one does not.
+func TestPatternConflicts(t *testing.T) {
+	var p patterns[int]
+	if !p.add("a.#.*", 1) || p.add("a/*/#", 2) || p.add("a.*.#.#", 3) || !p.add("a.*", 4) {
+		t.Fatal("conflicts are wrong")
+	}
+	if v, _ := p.match("a.b.c"); v != 1 {
+		t.Errorf("a.b.c = %d", v)
+	}
+	p.remove("nowhere")
+	p.remove("a.*.#")
+	if _, ok := p.match("a.b.c"); ok {
+		t.Error("a removed pattern matches")
+	}
+	if v, _ := p.match("a.b"); v != 4 {
+		t.Errorf("a.b = %d", v)
+	}
+	if !p.add("a.*.#", 5) {
+		t.Error("a removed pattern conflicts")
+	}
+}
+
+// slowMatch reports whether a pattern covers an address, by trying everything.
+func slowMatch(pattern, address []string) bool {
+	switch {
+	case len(pattern) == 0:
+		return len(address) == 0
+	case pattern[0] == "#":
+		return slowMatch(pattern[1:], address) || len(address) > 0 && slowMatch(pattern, address[1:])
+	case len(address) == 0:
+		return false
+	}
+	return (pattern[0] == "*" || pattern[0] == address[0]) && slowMatch(pattern[1:], address[1:])
+}
+
+// slowBest is the best of all patterns that cover an address, by comparing them token by token:
+// exact before '*' before '#', and the end of a pattern before anything that goes on.
+func slowBest(list [][]string, address []string) []string {
+	rank := func(p []string, i int) int {
+		switch {
+		case i >= len(p):
+			return 0
+		case p[i] == "*":
+			return 2
+		case p[i] == "#":
+			return 3
+		}
+		return 1
+	}
+	var best []string
+	for _, p := range list {
+		if !slowMatch(p, address) {
+			continue
+		}
+		for i := 0; ; i++ {
+			if best == nil || rank(p, i) < rank(best, i) {
+				best = p
+				break
+			}
+			if rank(p, i) > rank(best, i) || i >= len(p) {
+				break
+			}
+		}
+	}
+	return best
+}
+
+// TestPatternsAgainstAll: the tree finds what trying every pattern finds, whatever was added and
+// removed before (RT F9 to F11).
+func TestPatternsAgainstAll(t *testing.T) {
+	token := rapid.SampledFrom([]string{"a", "b", "*", "#"})
+	plain := rapid.SampledFrom([]string{"a", "b", "c"})
+	separator := rapid.SampledFrom([]string{".", "/"})
+	rapid.Check(t, func(t *rapid.T) {
+		var p patterns[string]
+		have := map[string][]string{}
+		for range rapid.IntRange(0, 12).Draw(t, "changes") {
+			tokens := rapid.SliceOfN(token, 1, 4).Draw(t, "pattern")
+			text := strings.Join(tokens, separator.Draw(t, "separator"))
+			normal := normalPattern(tokens)
+			key := strings.Join(normal, " ")
+			if rapid.IntRange(0, 3).Draw(t, "what") == 0 {
+				p.remove(text)
+				delete(have, key)
+				continue
+			}
+			if fresh := p.add(text, key); fresh != (have[key] == nil) {
+				t.Fatalf("add %q: %v, have %v", text, fresh, have)
+			}
+			have[key] = normal
+		}
+		var list [][]string
+		for _, x := range have {
+			list = append(list, x)
+		}
+		address := rapid.SliceOfN(plain, 0, 5).Draw(t, "address")
+		want := slowBest(list, address)
+		got, ok := p.match(strings.Join(address, "."))
+		if ok != (want != nil) || got != strings.Join(want, " ") {
+			t.Fatalf("%q = %q, %v, want %q among %v", address, got, ok, want, list)
+		}
+	})
+}
+
+// TestNormalPatternMeansTheSame: putting a pattern into its normal form changes nothing of what
+// it covers.
+func TestNormalPatternMeansTheSame(t *testing.T) {
+	token := rapid.SampledFrom([]string{"a", "b", "*", "#"})
+	plain := rapid.SampledFrom([]string{"a", "b"})
+	rapid.Check(t, func(t *rapid.T) {
+		p := rapid.SliceOfN(token, 0, 6).Draw(t, "pattern")
+		before := slices.Clone(p)
+		n := normalPattern(p)
+		if !slices.Equal(p, before) {
+			t.Fatalf("%q was changed to %q", before, p)
+		}
+		if m := normalPattern(n); !slices.Equal(m, n) {
+			t.Fatalf("the normal form %q has another %q", n, m)
+		}
+		address := rapid.SliceOfN(plain, 0, 6).Draw(t, "address")
+		if slowMatch(p, address) != slowMatch(n, address) {
+			t.Fatalf("%q and its normal form %q differ on %q", p, n, address)
+		}
+	})
+}
+
+// TestManyHashes: an address that no pattern covers takes no endless time to turn down.
+func TestManyHashes(t *testing.T) {
+	var p patterns[int]
+	p.add("a/#/b/#/c/#/d/#/e/#/f", 1)
+	address := strings.Repeat("a/b/c/d/e/", 20) + "x"
+	if _, ok := p.match(address); ok {
+		t.Error("matches")
+	}
+	for i := range 100 {
+		p.add(fmt.Sprintf("x%d/#", i), i)
+	}
+	if v, _ := p.match("x77/y"); v != 77 {
+		t.Errorf("x77/y = %d", v)
+	}
+}
