@@ -16,10 +16,10 @@ var later = []struct {
 	{"vhost", "", nil},
 	{"console", "", nil},
 	{"policy", "enableVhostPolicy", func(e *Entity) bool { return e.Bool("enableVhostPolicy") }},
-	{"router", "mode", func(e *Entity) bool { return e.Str("mode") != "standalone" }},
+	{"router", "mode", func(e *Entity) bool { return e.Str("mode") == "edge" }},
 	{"listener", "http", func(e *Entity) bool { return e.Bool("http") || e.Str("httpRootDir") != "" }},
-	{"listener", "role", betweenRouters},
-	{"connector", "role", betweenRouters},
+	{"listener", "role", edgeRole},
+	{"connector", "role", edgeRole},
 	{"listener", "sslProfile", func(e *Entity) bool { return e.Has("sslProfile") }},
 	{"connector", "sslProfile", func(e *Entity) bool { return e.Has("sslProfile") }},
 	{"listener", "saslPlugin", func(e *Entity) bool { return e.Has("saslPlugin") }},
@@ -27,10 +27,7 @@ var later = []struct {
 	{"connector", "policyVhost", func(e *Entity) bool { return e.Has("policyVhost") }},
 }
 
-func betweenRouters(e *Entity) bool {
-	role := e.Str("role")
-	return role == "inter-router" || role == "edge"
-}
+func edgeRole(e *Entity) bool { return e.Str("role") == "edge" }
 
 // unimplemented lists what the entities ask for in vain: "linkRoute", "listener http".
 // The names of a role or mode follow it.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"qdrouter/amqp"
+	"qdrouter/router/linkstate"
 )
 
 // Mode is what a router is in its network (CFG 3.1).
@@ -101,6 +102,7 @@ type Options struct {
 	AllowResumableLinkRoute bool
 	TestHooks               bool // the -T switch: short sweep intervals (RT S4)
 	Log                     Logger
+	Net                     linkstate.Config // timers of the router protocol; interior routers only
 }
 
 // ConnOptions describe one connection to the router. They are fixed when the connection is made.

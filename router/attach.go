@@ -31,10 +31,15 @@ func RandomName() string {
 
 // attachIn decides about a link on which the peer sends (RT E17).
 func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
-	refusal := roleRefusal(c, targetCapabilities(a))
+	capability, refusal := roleOf(c, targetCapabilities(a))
 	var addr *address
 	switch {
 	case refusal != nil:
+	case capability != "":
+		near := r.neighbourOf(c)
+		c.mu.Lock()
+		near.adoptIn(in, capability)
+		c.mu.Unlock()
 	case a.Coordinator != nil:
 		refusal = errNoCoordinator // RT E21
 	case a.Target == nil || a.Target.Address.V == "" && !a.Target.Dynamic:
@@ -67,7 +72,11 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 		r.unbindQuietly(c, in, nil)
 		return
 	}
-	in.l.Attach(answer(a))
+	if in.router {
+		in.l.Attach(routerAnswer(a))
+	} else {
+		in.l.Attach(answer(a))
+	}
 	in.up = true
 	if a.Source != nil {
 		in.source = a.Source.Address.V
@@ -78,7 +87,9 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 		r.discardAddress(addr)
 		return
 	}
-	if in.anon || addr.reachable() { // RT E44
+	if in.router {
+		in.l.Grant(max(in.capacity, routerCapacity))
+	} else if in.anon || addr.reachable() { // RT E44
 		in.l.Grant(in.capacity)
 	} else {
 		in.pending, in.withheld = in.capacity, true
@@ -94,10 +105,23 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 
 // attachOut decides about a link on which we send.
 func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
-	refusal := roleRefusal(c, sourceCapabilities(a))
+	capability, refusal := roleOf(c, sourceCapabilities(a))
 	var addr *address
 	switch {
 	case refusal != nil:
+	case capability != "":
+		near := r.neighbourOf(c)
+		c.mu.Lock()
+		near.adoptOut(out, capability)
+		closed := c.dead || out.l.Session.Ended() || out.closed
+		if !closed {
+			out.l.Attach(routerAnswer(a))
+		}
+		c.mu.Unlock()
+		if !closed {
+			r.serveOut(out)
+		}
+		return
 	case a.Source == nil || a.Source.Address.V == "" && !a.Source.Dynamic:
 		refusal = errNoRoute
 	case a.Source.Dynamic: // RT E33
@@ -156,6 +180,9 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 	}
 	c.mu.Unlock()
 	r.reopen(addr, was)
+	if len(addr.outs) == 1 {
+		r.localDestination(addr, true)
+	}
 	r.logAttach(c, out.id, "out", a)
 }
 
@@ -173,17 +200,33 @@ func targetCapabilities(a *amqp.Attach) []amqp.Symbol {
 	return a.Target.Capabilities.Symbols()
 }
 
-// roleRefusal checks link capabilities against the role of the connection (RT E24, E25).
-func roleRefusal(c *Conn, capabilities []amqp.Symbol) *amqp.Error {
+// roleOf checks link capabilities against the role of the connection and returns the one that
+// makes a link one between routers, if there is one (RT E24, E25, IR 1.9).
+func roleOf(c *Conn, capabilities []amqp.Symbol) (amqp.Symbol, *amqp.Error) {
 	for _, s := range capabilities {
-		if (s == "qd.router" || s == "qd.router-data") && c.o.Role != RoleInterRouter {
-			return errForbidden
+		if s == capRouter || s == capRouterData {
+			if c.o.Role != RoleInterRouter || c.r.net == nil {
+				return "", errForbidden
+			}
+			return s, nil
 		}
 	}
-	if c.o.Role == RoleInterRouter {
-		return errRole
+	if c.o.Role == RoleInterRouter && (c.near == nil || c.near.control.Load() == nil) {
+		return "", errRole
 	}
-	return nil
+	return "", nil
+}
+
+// routerAnswer is our attach for that of another router: a copy with expiry session-end (IR 1.6).
+func routerAnswer(a *amqp.Attach) *amqp.Attach {
+	reply := answer(a)
+	if reply.Source != nil {
+		reply.Source.ExpiryPolicy = "session-end"
+	}
+	if reply.Target != nil {
+		reply.Target.ExpiryPolicy = "session-end"
+	}
+	return reply
 }
 
 // bind returns the table entry for a terminus address, made now if need be (RT F4 to F6, E19,

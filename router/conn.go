@@ -43,6 +43,7 @@ type Conn struct {
 	cutWhenOut bool // cut the socket once all output is written
 	opened     bool
 	tenant     string
+	cost       uint32 // the larger of both ends' (RT E3)
 	container  string
 	properties amqp.Map
 	tags       uint64
@@ -53,6 +54,7 @@ type Conn struct {
 
 	// Owned by the reader.
 	b      *batch
+	near   *neighbour // of an inter-router connection; owned by the core
 	failed *amqp.Error
 	closed bool // the peer's close came, or ours went
 	ended  bool
@@ -283,9 +285,21 @@ func (e engine) RemoteOpen(o *amqp.Open) *amqp.Error {
 	c := e.Conn
 	o = cloneOpen(o)
 	c.eng.Remote = o
+	c.cost = max(c.o.Cost, 1)
 	c.container = o.ContainerID
 	if v, err := o.Properties.Value(); err == nil {
 		c.properties, _ = v.(amqp.Map)
+	}
+	if c.o.Role == RoleInterRouter || c.o.Role == RoleEdge {
+		for _, p := range c.properties {
+			key, ok := p.Key.(amqp.Symbol)
+			if !ok {
+				break // what follows is not read (IR 1.4)
+			}
+			if n, isInt := p.Value.(int32); key == "qd.inter-router-cost" && isInt && n > 0 {
+				c.cost = max(c.cost, uint32(n))
+			}
+		}
 	}
 	if c.o.MultiTenant && o.Hostname.V != "" {
 		c.tenant = o.Hostname.V + "/"
@@ -302,6 +316,9 @@ func (e engine) RemoteOpen(o *amqp.Open) *amqp.Error {
 	}
 	c.opened = true
 	c.b.touch(c)
+	if c.o.Role == RoleInterRouter && c.r.opts.Mode == Interior {
+		c.r.post(event{kind: eventCall, call: func() { c.r.openNeighbour(c) }})
+	}
 	if log := c.r.opts.Log.Enabled("ROUTER_CORE", Info); log || c.o.Opened != nil {
 		text := c.openedText(o)
 		if log {
@@ -357,7 +374,9 @@ func propsText(m amqp.Map) string {
 }
 
 func (e engine) RemoteBegin(s *amqp.Session, _ *amqp.Begin) *amqp.Error {
-	s.Owner = &session{conn: e.Conn, s: s, frameSize: 256}
+	if s.Owner == nil { // else begun by this end
+		s.Owner = &session{conn: e.Conn, s: s, frameSize: 256}
+	}
 	e.b.touch(e.Conn)
 	return nil
 }

@@ -280,10 +280,10 @@ func encodeControl(to string, m linkstate.Message, node string) []byte {
 type controlWriter struct {
 	b       []byte
 	symbols bool // keys are symbols and numbers long: MAR and MAU
-	open    []compound
+	open    []openCompound
 }
 
-type compound struct {
+type openCompound struct {
 	at    int // of the size field
 	items uint32
 }
@@ -293,7 +293,7 @@ func (w *controlWriter) section(code byte) { w.b = append(w.b, 0, 0x53, code) }
 // begin opens a list (0xd0) or map (0xd1).
 func (w *controlWriter) begin(code byte) {
 	w.b = append(w.b, code, 0, 0, 0, 0, 0, 0, 0, 0)
-	w.open = append(w.open, compound{at: len(w.b) - 8})
+	w.open = append(w.open, openCompound{at: len(w.b) - 8})
 }
 
 func (w *controlWriter) list(section byte, items uint32) {

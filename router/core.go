@@ -163,6 +163,9 @@ func (r *Router) unbind(ev *event, how string) {
 		k, id, blocked = out.counts, out.id, out.blocked
 		c.mu.Unlock()
 		r.retire(c, nil, out)
+		if out.near != nil {
+			r.loseRouterLink(out)
+		}
 		if out.bound {
 			r.removeOut(out.addr, out)
 		}
@@ -181,6 +184,14 @@ func (r *Router) unbind(ev *event, how string) {
 func (e engine) RemoteAttach(l *amqp.Link, a *amqp.Attach) *amqp.Error {
 	c := e.Conn
 	sess := l.Session.Owner.(*session)
+	switch k := l.Owner.(type) { // the answer to our own attach
+	case *inLink:
+		c.r.post(event{kind: eventCall, call: func() { c.r.serveIn(k) }})
+		return nil
+	case *outLink:
+		c.r.post(event{kind: eventCall, call: func() { c.r.serveOut(k) }})
+		return nil
+	}
 	a = cloneAttach(a)
 	ev := event{kind: eventAttach, conn: c, attach: a}
 	id := c.r.NextIdentity()

@@ -32,7 +32,7 @@ func (c *Conn) route(m *message, b *batch) {
 		i := int(a.next.Add(1)) % len(f.subs)
 		c.toSubscriber(m, f.subs[i], b)
 	default:
-		out, track := c.pick(m, a, f, b)
+		out, track := c.r.pick(m, a, f)
 		if out == nil {
 			c.unsent(m, b)
 			return
@@ -103,14 +103,14 @@ func (c *Conn) drop(m *message, b *batch, noPath bool) {
 
 // pick chooses the one consumer of a message: an out-link of this router, or the link to the
 // next router towards one that has consumers. track counts what is under way there.
-func (c *Conn) pick(m *message, a *address, f *forwarding, b *batch) (out *outLink, track *atomic.Int64) {
+func (r *Router) pick(m *message, a *address, f *forwarding) (out *outLink, track *atomic.Int64) {
 	if a.dist == Closest {
 		if n := len(f.outs); n > 0 {
 			return f.outs[int(a.next.Add(1))%n], nil
 		}
-		return c.closestRemote(m, a, f), nil
+		return r.closestRemote(m, a, f), nil
 	}
-	return c.choose(m, a, f)
+	return r.choose(m, a, f)
 }
 
 // linkTo returns the link to a neighbour that m takes: by its priority, or the control link.
@@ -136,7 +136,7 @@ func (m *message) priority(a *address) int {
 }
 
 // closestRemote rotates over the cheapest of the routers that have consumers (RT F28).
-func (c *Conn) closestRemote(m *message, a *address, f *forwarding) *outLink {
+func (r *Router) closestRemote(m *message, a *address, f *forwarding) *outLink {
 	least, count := int32(0), 0
 	for _, n := range f.remotes {
 		rt := n.route.Load()
@@ -169,7 +169,7 @@ func (c *Conn) closestRemote(m *message, a *address, f *forwarding) *outLink {
 // undelivered or unsettled (RT F21, F24), where a remote router's count is what is under way to
 // its next hop plus the cost (F22). Within one read it may stay on its choice for a run, so that
 // settlements keep their ranges (RT F26a).
-func (c *Conn) choose(m *message, a *address, f *forwarding) (*outLink, *atomic.Int64) {
+func (r *Router) choose(m *message, a *address, f *forwarding) (*outLink, *atomic.Int64) {
 	in := m.in
 	if len(f.outs) == 1 && len(f.remotes) == 0 {
 		return f.outs[0], nil
@@ -207,7 +207,7 @@ func (c *Conn) choose(m *message, a *address, f *forwarding) (*outLink, *atomic.
 		}
 	}
 	if !idle {
-		origin := m.origin(c.r)
+		origin := m.origin(r)
 		for _, n := range f.remotes {
 			rt := n.route.Load()
 			if rt.via == nil || !rt.origins.Has(origin) {
@@ -284,16 +284,16 @@ func (c *Conn) sendCopy(m *message, a *address, out *outLink, ref copyRef, credi
 
 // remoteLinks appends to links the links to other routers that a multicast goes out on: one for
 // each next hop towards routers with consumers (RT F31 to F34).
-func (c *Conn) remoteLinks(m *message, a *address, f *forwarding, links []*outLink) []*outLink {
+func (r *Router) remoteLinks(m *message, a *address, f *forwarding, links []*outLink) []*outLink {
 	start := len(links)
 	origin := 0
 	if a.dist == Multicast && m.notes.hasIngress {
 		var ok bool
-		if origin, ok = c.r.originOf(m.notes.ingress); !ok {
+		if origin, ok = r.originOf(m.notes.ingress); !ok {
 			return links // RT F33
 		}
 	}
-	if m.notes.hops > 0 && m.notes.passed([]byte(c.r.node)) {
+	if m.notes.hops > 0 && m.notes.passed([]byte(r.node)) {
 		return links
 	}
 next:
@@ -311,7 +311,7 @@ next:
 				continue next
 			}
 		}
-		if id := rt.via.id.Load(); id != nil && m.notes.hops > 0 && m.notes.passed([]byte(c.r.opts.Area+"/"+*id)) {
+		if id := rt.via.id.Load(); id != nil && m.notes.hops > 0 && m.notes.passed([]byte(r.opts.Area+"/"+*id)) {
 			continue
 		}
 		links = append(links, out)
@@ -341,7 +341,7 @@ func (n *annotations) passed(entry []byte) bool {
 func (c *Conn) fanOut(m *message, a *address, f *forwarding, b *batch) bool {
 	links := f.outs
 	if len(f.remotes) > 0 {
-		b.targets = c.remoteLinks(m, a, f, append(b.targets[:0], f.outs...))
+		b.targets = c.r.remoteLinks(m, a, f, append(b.targets[:0], f.outs...))
 		links = b.targets
 	}
 	n := len(links) + len(f.subs)

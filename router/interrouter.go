@@ -26,7 +26,12 @@ func (r *Router) startNet() {
 	if r.opts.Mode != Interior {
 		return
 	}
-	r.net = linkstate.New(r.opts.Net, r.start)
+	cfg := r.opts.Net
+	cfg.ID, cfg.Instance = r.opts.ID, r.start.Unix()
+	cfg.Enabled = func(m linkstate.Module, l linkstate.Level) bool {
+		return r.opts.Log.Enabled(string(m), Level(l))
+	}
+	r.net = linkstate.New(cfg)
 	local := func(name string, class byte, dist Distribution) {
 		a := r.addressFor(classKey(class, name), dist, -1)
 		a.controlOnly, a.pinned = true, true
@@ -61,19 +66,18 @@ func (r *Router) step(ev linkstate.Event) {
 	if r.net == nil {
 		return
 	}
-	for _, a := range r.net.Step(time.Now(), ev) {
+	actions := r.net.Step(time.Now(), ev, nil)
+	for _, a := range actions {
 		r.act(a)
 	}
-	r.scheduleNet()
+	if _, ok := ev.(linkstate.Tick); ok {
+		r.scheduleNet()
+	}
 }
 
 // scheduleNet has the core step the link state when it is next due.
 func (r *Router) scheduleNet() {
-	due := r.net.Due()
-	if due.IsZero() {
-		return
-	}
-	r.timers.netDue.Store(int64(due.Sub(r.start)))
+	r.timers.netDue.Store(max(int64(r.net.Due().Sub(r.start)), 1))
 	r.timers.nudge()
 }
 

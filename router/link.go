@@ -115,6 +115,8 @@ type inLink struct {
 	router   bool // from another router: credit comes back on receipt (RT E46)
 	control  bool // its control link
 	near     *neighbour
+	kind     linkKind
+	priority uint32
 	template []byte // x-opt-qd.to of what comes in here: the target as attached
 	source   string // for log lines
 	attached uint32 // second
@@ -180,6 +182,17 @@ const (
 	linkStream
 )
 
+// String is the link's type as management shows it (RT 6.1).
+func (k linkKind) String() string {
+	switch k {
+	case linkEndpoint:
+		return "endpoint"
+	case linkControl:
+		return "router-control"
+	}
+	return "inter-router"
+}
+
 // unload takes one delivery off what is under way on the link, once for each.
 func (out *outLink) unload(ref copyRef) {
 	out.load.Add(-1)
@@ -236,6 +249,7 @@ type outLink struct {
 	capacity int32
 	near     *neighbour // set on links to another router; addr is nil there
 	kind     linkKind
+	priority uint32
 	settles  bool // the receiver asked for settled deliveries (RT F75)
 	source   string
 	target   string // for log lines

@@ -10,9 +10,11 @@ import (
 // node is another router of the network (IR 2.9).
 type node struct {
 	id    string
-	index int // 1 and up; this router is 0
+	index int      // 1 and up; this router is 0
 	addr  *address // its R address
 	route atomic.Pointer[nodeRoute]
+
+	mapped map[addressKey]struct{} // addresses it has consumers of; owned by the core
 }
 
 // nodeRoute is how a node is reached now. It is immutable.
@@ -37,13 +39,12 @@ type neighbour struct {
 	control atomic.Pointer[outLink]
 	data    [priorities]atomic.Pointer[outLink]
 
-	// Owned by the core.
-	outs, ins int // data links attached so far
-	up        bool
+	up bool // the link state knows of it; owned by the core
 
 	// Guarded by c.mu.
-	streams *session // of the streaming links that this end makes
-	idle    []*outLink
+	outs, ins int      // data links attached so far
+	streams   *session // of the streaming links that this end makes
+	idle      []*outLink
 }
 
 const (
@@ -88,7 +89,7 @@ func (r *Router) originOf(entry []byte) (index int, ok bool) {
 
 // addNode makes a record of another router and its R address.
 func (r *Router) addNode(id string, index int) {
-	n := &node{id: id, index: index}
+	n := &node{id: id, index: index, mapped: make(map[addressKey]struct{})}
 	n.route.Store(noRoute)
 	n.addr = r.addressFor(classKey(classRouter, id), Closest, -1)
 	n.addr.pinned = true
@@ -140,12 +141,10 @@ func (a *address) removeRemote(n *node) bool {
 }
 
 // mapAddress notes that a router has consumers of an address (IR 2.13).
-func (r *Router) mapAddress(key addressKey, n *node, hint Distribution, hinted bool) {
-	dist := r.opts.DefaultDistribution
-	if hinted {
-		dist = hint
-	} else if dist == Unavailable {
-		dist = Balanced
+func (r *Router) mapAddress(key addressKey, n *node, hint linkstate.Treatment) {
+	dist, hinted := distributionFrom(hint)
+	if !hinted {
+		dist = r.opts.DefaultDistribution
 	}
 	priority := int32(-1)
 	if key.class() == classMobile {
@@ -166,11 +165,13 @@ func (r *Router) mapAddress(key addressKey, n *node, hint Distribution, hinted b
 		}
 	}
 	a.remotes = append(a.remotes[:len(a.remotes):len(a.remotes)], n)
+	n.mapped[key] = struct{}{}
 	r.publish(a)
 }
 
 // unmapAddress takes a router off an address.
 func (r *Router) unmapAddress(key addressKey, n *node) {
+	delete(n.mapped, key)
 	a := r.table[key]
 	if a == nil || !a.removeRemote(n) {
 		return

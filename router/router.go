@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"qdrouter/amqp"
+	"qdrouter/router/linkstate"
 )
 
 // Router is one router: an address table and the connections whose messages it forwards.
@@ -70,12 +71,11 @@ type linkEntry struct {
 type totals struct {
 	presettled, dropped, accepted, rejected, released, modified uint64
 	delayed1, delayed10, stuck                                  uint64
-	ingress, egress, ingressRC, egressRC                        uint64
+	ingress, egress, transit, ingressRC, egressRC               uint64
 	blocked                                                     uint32
 }
 
-func (t *totals) addIn(c *Conn, k *linkCounts) {
-	t.presettled += k.presettled
+func (t *totals) addIn(c *Conn, in *inLink, k *linkCounts) {
 	t.dropped += k.dropped
 	t.accepted += k.accepted
 	t.rejected += k.rejected
@@ -84,15 +84,26 @@ func (t *totals) addIn(c *Conn, k *linkCounts) {
 	t.delayed1 += k.delayed1
 	t.delayed10 += k.delayed10
 	t.stuck += k.stuck
+	if in.router {
+		return
+	}
+	t.presettled += k.presettled
 	t.ingress += k.deliveries
 	if c.o.Role == RoleRouteContainer {
 		t.ingressRC += k.deliveries
 	}
 }
 
-func (t *totals) addOut(c *Conn, k *linkCounts) {
-	t.egress += k.deliveries
+func (t *totals) addOut(c *Conn, out *outLink, k *linkCounts) {
 	t.stuck += k.stuck
+	switch {
+	case out.kind == linkControl:
+		return
+	case out.near != nil:
+		t.transit += k.deliveries
+		return
+	}
+	t.egress += k.deliveries
 	if c.o.Role == RoleRouteContainer {
 		t.egressRC += k.deliveries
 	}
@@ -118,8 +129,12 @@ func New(o Options) *Router {
 	r.queue.wake = make(chan struct{}, 1)
 	r.timers.init(r)
 	go r.runCore()
+	r.call(r.startNet)
 	go r.timers.run()
 	r.addHeartbeat()
+	if r.net != nil {
+		r.call(r.scheduleNet)
+	}
 	return r
 }
 
@@ -154,6 +169,9 @@ func (r *Router) addConn(c *Conn) {
 func (r *Router) removeConn(c *Conn, opened bool) {
 	if opened {
 		r.logf("ROUTER_CORE", Info, "[C%d] Connection Closed", c.o.ID)
+		if c.o.Role == RoleInterRouter {
+			r.post(event{kind: eventCall, call: func() { r.closeNeighbour(c) }})
+		}
 	}
 	r.connMu.Lock()
 	delete(r.conns, c.o.ID)
@@ -251,10 +269,10 @@ func (r *Router) retire(c *Conn, in *inLink, out *outLink) {
 	k.stuck = 0
 	r.linkMu.Lock()
 	if in != nil {
-		r.retired.addIn(c, &k)
+		r.retired.addIn(c, in, &k)
 		delete(r.links, in.id)
 	} else {
-		r.retired.addOut(c, &k)
+		r.retired.addOut(c, out, &k)
 		delete(r.links, out.id)
 	}
 	r.linkMu.Unlock()
@@ -409,10 +427,11 @@ func (r *Router) Send(to string, msg []byte) {
 		}
 	}
 	m.in.addr.Store(a)
-	outs := f.outs
-	if a.dist != Multicast && a.dist != Flood && len(outs) > 0 {
-		i := int(a.next.Add(1)) % len(outs)
-		outs = outs[i : i+1]
+	var outs []*outLink
+	if a.dist == Multicast || a.dist == Flood {
+		outs = r.remoteLinks(m, a, f, append(b.targets[:0], f.outs...))
+	} else if out, _ := r.pick(m, a, f); out != nil {
+		outs = []*outLink{out}
 	}
 	for _, out := range outs {
 		out.conn.sendCopy(m, a, out, copyRef{}, nil, b)
@@ -455,7 +474,7 @@ func (r *Router) Stats() RouterStats {
 	for _, e := range entries {
 		if in := e.in; in != nil {
 			in.conn.mu.Lock()
-			t.addIn(in.conn, &in.counts)
+			t.addIn(in.conn, in, &in.counts)
 			if in.blocked {
 				t.blocked++
 			}
@@ -463,7 +482,7 @@ func (r *Router) Stats() RouterStats {
 		} else {
 			out := e.out
 			out.conn.mu.Lock()
-			t.addOut(out.conn, &out.counts)
+			t.addOut(out.conn, out, &out.counts)
 			if out.blocked {
 				t.blocked++
 			}
@@ -480,7 +499,10 @@ func (r *Router) Stats() RouterStats {
 	s.Presettled, s.DroppedPresettled = t.presettled, t.dropped+r.droppedLate.Load()
 	s.Accepted, s.Rejected, s.Released, s.Modified = t.accepted, t.rejected, t.released, t.modified
 	s.Delayed1Sec, s.Delayed10Sec, s.Stuck = t.delayed1, t.delayed10, t.stuck
-	s.Ingress, s.Egress = t.ingress, t.egress
+	s.Ingress, s.Egress, s.Transit = t.ingress, t.egress, t.transit
+	if v := r.nodesView.Load(); v != nil {
+		s.NodeCount = uint64(len(*v))
+	}
 	s.IngressRouteContainer, s.EgressRouteContainer = t.ingressRC, t.egressRC
 	s.LinksBlocked = t.blocked
 	s.UptimeSeconds = uint32(r.now() / 1e9)
@@ -561,7 +583,10 @@ func (k *linkCounts) fill(i *LinkInfo, now int64) {
 
 func (in *inLink) info(now int64) LinkInfo {
 	c := in.conn
-	i := LinkInfo{ID: in.id, Name: in.l.Name, ConnectionID: c.o.ID, Type: "endpoint", Incoming: true, Capacity: in.capacity, Priority: 4}
+	i := LinkInfo{ID: in.id, Name: in.l.Name, ConnectionID: c.o.ID, Type: in.kind.String(), Incoming: true, Capacity: in.capacity, Priority: defaultPriority}
+	if in.near != nil {
+		i.Priority = in.priority
+	}
 	if a := in.addr.Load(); a != nil {
 		i.OwningAddr = string(a.key)
 	}
@@ -580,7 +605,10 @@ func (in *inLink) info(now int64) LinkInfo {
 
 func (out *outLink) info(now int64) LinkInfo {
 	c := out.conn
-	i := LinkInfo{ID: out.id, Name: out.l.Name, ConnectionID: c.o.ID, Type: "endpoint", Capacity: uint32(out.capacity), Priority: 4}
+	i := LinkInfo{ID: out.id, Name: out.l.Name, ConnectionID: c.o.ID, Type: out.kind.String(), Capacity: uint32(out.capacity), Priority: defaultPriority}
+	if out.near != nil {
+		i.Priority = out.priority
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if out.addr != nil {
@@ -608,7 +636,12 @@ func (r *Router) Addresses() []AddressInfo {
 	list := make([]AddressInfo, len(entries))
 	for i, a := range entries {
 		f := a.fwd.Load()
+		remotes := make([]string, 0, len(f.remotes))
+		for _, n := range f.remotes {
+			remotes = append(remotes, n.id)
+		}
 		list[i] = AddressInfo{
+			Remotes: uint32(len(remotes)), RemoteHostRouters: remotes, Transit: a.transit.Load(),
 			Key: string(a.key), Distribution: a.dist, InProcess: uint32(len(f.subs)), Subscribers: uint32(len(f.outs)),
 			Ingress: a.ingress.Load(), Egress: a.egress.Load(), ToContainer: a.toContainer.Load(), FromContainer: a.fromContainer.Load(),
 			IngressRouteContainer: a.ingressRouteContainer.Load(), EgressRouteContainer: a.egressRouteContainer.Load(),
@@ -621,8 +654,30 @@ func (r *Router) Addresses() []AddressInfo {
 	return list
 }
 
-// Nodes returns the routers of the network; a standalone router has none.
-func (r *Router) Nodes() []NodeInfo { return nil }
+// Nodes returns the routers of the network, this one first; a router that is not interior has
+// none (IR 2.18).
+func (r *Router) Nodes() []NodeInfo {
+	var list []NodeInfo
+	r.call(func() {
+		if r.net == nil {
+			return
+		}
+		for _, n := range r.net.Nodes() {
+			i := NodeInfo{
+				ID: n.ID, ProtocolVersion: n.ProtocolVersion, Instance: n.Instance, LinkState: n.LinkState, NextHop: n.NextHop,
+				ValidOrigins: n.ValidOrigins, Address: n.Address, RouterLink: -1, Cost: n.Cost, Index: int64(n.Index),
+			}
+			if n.RouterLink != 0 {
+				i.RouterLink = int64(n.RouterLink)
+			}
+			if !n.LastTopoChange.IsZero() {
+				i.LastTopoChange = n.LastTopoChange.Unix()
+			}
+			list = append(list, i)
+		}
+	})
+	return list
+}
 
 // SetTrace switches the frame trace of one connection, whatever the level of PROTOCOL (CFG G6).
 func (r *Router) SetTrace(id uint64, on bool) error {

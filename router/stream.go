@@ -51,14 +51,14 @@ func (c *Conn) beginStream(in *inLink, p *partial, m *message) {
 	var outs []*outLink
 	var track *atomic.Int64
 	if a.dist == Multicast || a.dist == Flood {
-		outs = c.remoteLinks(m, a, f, append([]*outLink(nil), f.outs...))
+		outs = c.r.remoteLinks(m, a, f, append([]*outLink(nil), f.outs...))
 		if m.d != nil && len(outs) > 0 {
 			c.prepareFanOut(m.d, len(outs))
 		}
 	} else {
 		in.run = 0
 		var out *outLink
-		if out, track = c.pick(m, a, f, b); out != nil {
+		if out, track = c.r.pick(m, a, f); out != nil {
 			outs = []*outLink{out}
 		}
 	}

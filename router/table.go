@@ -111,6 +111,9 @@ func (r *Router) removeOut(a *address, out *outLink) {
 			outs = append(outs, a.outs[:i]...)
 			a.outs = append(outs, a.outs[i+1:]...)
 			r.publish(a)
+			if len(a.outs) == 0 {
+				r.localDestination(a, false)
+			}
 			break
 		}
 	}

@@ -3,20 +3,23 @@ package router
 import (
 	"container/heap"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"qdrouter/amqp"
+	"qdrouter/router/linkstate"
 )
 
 // timers wakes connections for idle time-outs and heartbeats: one goroutine and one timer for
 // the whole router. A connection that was active when its time comes is just put off.
 type timers struct {
-	r    *Router
-	mu   sync.Mutex
-	heap timerHeap
-	wake chan struct{}
-	stop chan struct{}
-	done chan struct{}
+	r      *Router
+	mu     sync.Mutex
+	heap   timerHeap
+	netDue atomic.Int64 // when the link state is to be stepped, 0 = when the core says
+	wake   chan struct{}
+	stop   chan struct{}
+	done   chan struct{}
 }
 
 // timerEntry is a connection's place in the heap.
@@ -124,10 +127,19 @@ func (t *timers) run() {
 		if now >= nextSweep {
 			t.r.sweep(now)
 			nextSweep = now + sweep
+			t.r.post(event{kind: eventCall, call: t.r.scrubStreams})
 		}
 		next := nextSweep
 		if now >= nextBeat {
 			nextBeat = t.r.checkBeats(now)
+		}
+		if due := t.netDue.Load(); due != 0 {
+			if now >= due {
+				t.netDue.Store(0) // the core sets it again
+				t.r.post(event{kind: eventCall, call: func() { t.r.step(linkstate.Tick{}) }})
+			} else {
+				next = min(next, due)
+			}
 		}
 		if nextBeat != 0 {
 			next = min(next, nextBeat)

@@ -93,7 +93,7 @@ func isHTTP(e *config.Entity) bool { return e.Bool("http") || e.Str("httpRootDir
 // unavailable says what the role needs that this version has not; "" if nothing.
 func unavailable(role string) string {
 	switch role {
-	case "inter-router", "edge":
+	case "edge":
 		return "connections of role " + role + " are not supported by this version"
 	}
 	return ""

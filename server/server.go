@@ -15,6 +15,7 @@ import (
 	"qdrouter/logging"
 	"qdrouter/management"
 	"qdrouter/router"
+	"qdrouter/router/linkstate"
 	"qdrouter/security"
 )
 
@@ -113,6 +114,13 @@ func (s *Server) apply() error {
 		AllowResumableLinkRoute: rt.Bool("allowResumableLinkRoute"),
 		TestHooks:               s.opts.TestHooks,
 		Log:                     routerLog{s.logs},
+		Net: linkstate.Config{
+			HelloInterval:  time.Duration(rt.Int("helloIntervalSeconds")) * time.Second,
+			HelloMaxAge:    time.Duration(rt.Int("helloMaxAgeSeconds")) * time.Second,
+			RAInterval:     time.Duration(rt.Int("raIntervalSeconds")) * time.Second,
+			RAIntervalFlux: time.Duration(rt.Int("raIntervalFluxSeconds")) * time.Second,
+			RemoteLSMaxAge: time.Duration(rt.Int("remoteLsMaxAgeSeconds")) * time.Second,
+		},
 	})
 	s.router.SetProtocolTrace(s.logs.Enabled(logging.Protocol, logging.Trace))
 	s.announceRouter(rt)
