@@ -1,0 +1,154 @@
+package router
+
+import (
+	"bytes"
+	"encoding/hex"
+	"reflect"
+	"strings"
+	"testing"
+
+	"qdrouter/amqp"
+	"qdrouter/router/linkstate"
+)
+
+// The two encodings that were recorded on the wire of 1.19 (IR 2.16).
+const (
+	goldenHello = `
+005370d0000000050000000142005372c13004a310782d6f70742d71642e696e
+6772657373a103302f42a30e782d6f70742d71642e7472616365c00601a10330
+2f42005373d00000001f000000064040a114616d71703a2f5f6c6f63616c2f71
+6468656c6c6f404040005374d10000001300000002a1066f70636f6465a10548
+454c4c4f005377d10000003b0000000aa1026964a10142a10270765401a10461
+726561a10130a108696e7374616e6365716b0c6fb7a1047365656ed000000007
+00000001a10141`
+	goldenMAU = `
+005370d0000000050000000142005372c13004a310782d6f70742d71642e696e
+6772657373a103302f41a30e782d6f70742d71642e7472616365c00601a10330
+2f41005373d00000001f000000034040a1175f746f706f2f302f616c6c2f7164
+726f757465722e6d61005374d10000001100000002a3066f70636f6465a1034d
+4155005377d1000000720000000ea3026964a10141a30270765501a304617265
+61a10130a30a6d6f62696c655f7365715501a30568696e7473d00000000a0000
+0003540354035403a303616464d00000001c00000003a1064d4666622f31a106
+4d3177702f31a1064d3077702f32a30364656cd00000000400000000`
+)
+
+func golden(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestControlMessagesAsRecorded holds encoder and decoder to the octets of 1.19 (IR 2.16).
+func TestControlMessagesAsRecorded(t *testing.T) {
+	tests := []struct {
+		name, wire, to, node string
+		msg                  linkstate.Message
+	}{
+		{"HELLO", goldenHello, "amqp:/_local/qdhello", "0/B",
+			&linkstate.Hello{ID: "B", Version: 1, Area: "0", Instance: 0x6b0c6fb7, Seen: []string{"A"}}},
+		{"differential MAU", goldenMAU, "_topo/0/all/qdrouter.ma", "0/A",
+			&linkstate.MAU{ID: "A", Version: 1, Area: "0", MobileSeq: 1, Treatments: []linkstate.Treatment{3, 3, 3},
+				Add: []string{"MFfb/1", "M1wp/1", "M0wp/2"}, Delete: []string{}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			want := golden(t, tt.wire)
+			if got := encodeControl(tt.to, tt.msg, tt.node); !bytes.Equal(got, want) {
+				t.Errorf("encoded as\n%x, want\n%x", got, want)
+			}
+			got, err := decodeControl(want)
+			if err != nil || !reflect.DeepEqual(got, tt.msg) {
+				t.Errorf("decoded as %#v, %v, want %#v", got, err, tt.msg)
+			}
+		})
+	}
+}
+
+// TestControlMessagesSurvive encodes every message of the field tables and reads it back (IR 2.3),
+// with the to, header, ingress and trace that other routers go by (IR 2.1, 2.14).
+func TestControlMessagesSurvive(t *testing.T) {
+	long := strings.Repeat("r", 127)
+	tests := []linkstate.Message{
+		&linkstate.Hello{ID: long, Version: 1, Area: "0", Instance: 1 << 33, Seen: []string{}},
+		&linkstate.Hello{ID: "A", Version: 1, Area: "0", Instance: 5, Seen: []string{"B", "C"}},
+		&linkstate.RA{ID: "A", Version: 1, Area: "0", Instance: 1790000000, LSSeq: 7, MobileSeq: 200},
+		&linkstate.LSU{ID: "A", Version: 1, Area: "0", Instance: 3, LSSeq: 9, LinkState: linkstate.LinkState{
+			ID: "A", Area: "0", LSSeq: 9, Peers: []linkstate.Peer{{ID: "B", Cost: 1}, {ID: "C", Cost: 300}}}},
+		&linkstate.LSR{ID: "A", Version: 1, Area: "0"},
+		&linkstate.MAR{ID: "A", Version: 1, Area: "0", HaveSeq: 0},
+		&linkstate.MAU{ID: "A", Version: 1, Area: "0", MobileSeq: 300, Treatments: []linkstate.Treatment{1, 2}, Exist: []string{"M0q", "M1w"}},
+		&linkstate.MAU{ID: "A", Version: 1, Area: "0", MobileSeq: 2, Add: []string{}, Delete: []string{"M0q"}},
+	}
+	for _, want := range tests {
+		b := encodeControl("amqp:/_topo/0/B/qdrouter", want, "0/"+long)
+		got, err := decodeControl(b)
+		if err != nil || got.String() != want.String() {
+			t.Errorf("%s: decoded as %v, %v, want %v", want.Opcode(), got, err, want)
+			continue
+		}
+		m, err := amqp.DecodeMessage(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var n annotations
+		s, _ := amqp.WalkMessage(b, amqp.DepthMessageAnnotations, true)
+		if e := n.read(s.MessageAnnotations.Value(b), false); e != nil {
+			t.Errorf("%s: annotations: %v", want.Opcode(), e)
+		}
+		if m.Properties.To.V != "amqp:/_topo/0/B/qdrouter" || string(n.ingress) != "0/"+long || n.hops != 1 || !n.passed([]byte("0/"+long)) {
+			t.Errorf("%s: to %q, ingress %q, %d hops", want.Opcode(), m.Properties.To.V, n.ingress, n.hops)
+		}
+	}
+}
+
+// TestControlMessageFaults are refused with a reason (IR 2.4).
+func TestControlMessageFaults(t *testing.T) {
+	encode := func(opcode string, body any) []byte {
+		m := amqp.Message{ApplicationProperties: amqp.Map{{Key: "opcode", Value: opcode}}, Body: body}
+		return m.Append(nil)
+	}
+	tests := []struct {
+		name string
+		msg  []byte
+		want string
+	}{
+		{"unknown opcode", encode("XYZ", amqp.Map{}), "opcode XYZ"},
+		{"no map", encode("RA", "x"), "no map"},
+		{"HELLO without id", encode("HELLO", amqp.Map{{Key: "seen", Value: amqp.List{}}}), `"id"`},
+		{"HELLO without seen", encode("HELLO", amqp.Map{{Key: "id", Value: "A"}}), `"seen"`},
+		{"RA without ls_seq", encode("RA", amqp.Map{{Key: "id", Value: "A"}, {Key: "mobile_seq", Value: int32(1)}}), `"ls_seq"`},
+		{"LSU without ls", encode("LSU", amqp.Map{{Key: "id", Value: "A"}, {Key: "ls_seq", Value: int32(1)}}), "ls"},
+	}
+	for _, tt := range tests {
+		if _, err := decodeControl(tt.msg); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want an error with %q", tt.name, err, tt.want)
+		}
+	}
+	// Other integer widths, symbols and unknown keys are accepted.
+	m, err := decodeControl(encode("RA", amqp.Map{{Key: amqp.Symbol("id"), Value: amqp.Symbol("A")}, {Key: "x", Value: true},
+		{Key: "ls_seq", Value: uint64(4)}, {Key: "mobile_seq", Value: uint8(2)}}))
+	want := &linkstate.RA{ID: "A", LSSeq: 4, MobileSeq: 2}
+	if err != nil || !reflect.DeepEqual(m, want) {
+		t.Errorf("tolerant RA: %v, %v, want %v", m, err, want)
+	}
+}
+
+func FuzzDecodeControl(f *testing.F) {
+	for _, s := range []string{goldenHello, goldenMAU} {
+		b, _ := hex.DecodeString(strings.Join(strings.Fields(s), ""))
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := decodeControl(b)
+		if err != nil {
+			return
+		}
+		again, err := decodeControl(encodeControl("x", m, "0/A"))
+		if err != nil || again.String() != m.String() {
+			t.Errorf("%v becomes %v, %v", m, again, err)
+		}
+	})
+}
