@@ -233,10 +233,8 @@ func (m *message) sentTo() (to string, phase byte) {
 	if m.notes.to != nil {
 		return string(m.notes.to), phase
 	}
-	if s, err := amqp.WalkMessage(m.payload, amqp.DepthProperties, true); err == nil {
-		if t, ok, err := s.To(m.payload); ok && err == nil {
-			return string(t), phase
-		}
+	if a != nil && a.key.class() == classMobile && m.in.conn.tenant != "" {
+		return a.key.text(), phase // the full name (IR 5.4)
 	}
 	return "", phase
 }

@@ -51,6 +51,9 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 	default:
 		in.template = []byte(a.Target.Address.V)
 		addr, refusal = r.bind(c, a.Target.Address.V, a.Target.Capabilities.Symbols(), false)
+		if addr != nil && addr.key.class() == classMobile && c.tenant != "" {
+			in.template = []byte(addr.key.text()) // the full name (IR 4.2)
+		}
 		if addr != nil && addr.endpoint {
 			in.capacity = heartbeatCredit
 			r.beatsFrom(c, true)

@@ -270,6 +270,7 @@ func (c *Conn) routeRead() {
 		m.in.inRead++
 		if m.in.router {
 			m.in.replenishLocked()
+			b.touch(c)
 		}
 		if !m.settled {
 			m.d = c.newDelivery(m.in, m.id, b.second())
