@@ -63,6 +63,7 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 		r.refuseLocked(in.l, &own, refusal)
 		in.closed = true
 		c.mu.Unlock()
+		r.noteRefused(c, in.l, "in", targetAddress(a), refusal)
 		r.discardAddress(addr)
 		r.unbindQuietly(c, in, nil)
 		return
@@ -126,6 +127,7 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 		r.refuseLocked(out.l, &own, refusal)
 		out.closed = true
 		c.mu.Unlock()
+		r.noteRefused(c, out.l, "out", sourceAddress(a), refusal)
 		r.discardAddress(addr)
 		r.unbindQuietly(c, nil, out)
 		return
@@ -157,6 +159,20 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 	c.mu.Unlock()
 	r.reopen(addr, was)
 	r.logAttach(c, out.id, "out", a)
+}
+
+func sourceAddress(a *amqp.Attach) string {
+	if a.Source == nil {
+		return ""
+	}
+	return a.Source.Address.V
+}
+
+func targetAddress(a *amqp.Attach) string {
+	if a.Target == nil {
+		return ""
+	}
+	return a.Target.Address.V
 }
 
 func sourceCapabilities(a *amqp.Attach) []amqp.Symbol {

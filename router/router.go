@@ -44,6 +44,8 @@ type Router struct {
 	beatMu sync.Mutex // guards beats
 	beats  map[uint64]int64
 
+	failures failures
+
 	queue    eventQueue
 	coreDone chan struct{}
 	writers  sync.WaitGroup
