@@ -152,9 +152,11 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 	out.credit.Store(int32(min(credit, 1<<30)))
 	if credit > 0 {
 		out.zeroAt = 0
-		if out.l.Drain {
-			out.l.Drained()
-		}
+	}
+	if out.l.Drain {
+		out.l.Drained()
+		out.drained = true
+		out.credit.Store(0)
 	}
 	c.mu.Unlock()
 	r.reopen(addr, was)

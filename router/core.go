@@ -240,6 +240,7 @@ func (e engine) LinkFlow(l *amqp.Link, f *amqp.Flow, drained uint32) {
 		} else if k.zeroAt == 0 {
 			k.zeroAt = e.b.now
 		}
+		k.drained = false
 		if k.up {
 			e.readyOut()
 			e.drain(k, e.b)

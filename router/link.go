@@ -215,6 +215,7 @@ type outLink struct {
 	counts  linkCounts
 	queue   queue
 	closed  bool
+	drained bool  // the peer's latest drain has been answered
 	waiting bool  // in Conn.waiting
 	stalled bool  // without credit for long: overload drops (RT F93) instead of holding credit
 	owing   bool  // in Conn.owing

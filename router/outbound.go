@@ -187,11 +187,12 @@ func (c *Conn) drain(out *outLink, b *batch) {
 	}
 	credit := out.l.Credit()
 	out.credit.Store(int32(min(credit, 1<<30)))
+	if out.l.Drain && !out.drained && (out.queue.n == 0 || credit == 0 && !out.queue.at(0).started) {
+		out.l.Drained() // RT E50; with nothing to give back it is told all the same
+		out.drained = true
+		out.credit.Store(0)
+	}
 	if out.queue.n == 0 {
-		if out.l.Drain && credit > 0 { // RT E50
-			out.l.Drained()
-			out.credit.Store(0)
-		}
 		return
 	}
 	head := out.queue.at(0)
