@@ -39,6 +39,7 @@ func (e engine) Transfer(l *amqp.Link, t *amqp.Transfer, payload []byte) *amqp.E
 		in.listed = true
 		c.b.links = append(c.b.links, in)
 	}
+	state, _ := relayed(t.State) // RT F72, F73
 	p := in.partial
 	if p == nil {
 		if t.Aborted {
@@ -48,7 +49,7 @@ func (e engine) Transfer(l *amqp.Link, t *amqp.Transfer, payload []byte) *amqp.E
 		if !t.More {
 			c.b.messages = append(c.b.messages, message{
 				in: in, id: amqp.Serial(t.DeliveryID.V), settled: t.Settled.V,
-				format: t.MessageFormat.V, state: t.State, payload: payload,
+				format: t.MessageFormat.V, state: state, payload: payload,
 			})
 			c.parse(&c.b.messages[len(c.b.messages)-1])
 			if len(c.b.messages) >= maxBatch {
@@ -57,13 +58,10 @@ func (e engine) Transfer(l *amqp.Link, t *amqp.Transfer, payload []byte) *amqp.E
 			}
 			return nil
 		}
-		p = &partial{id: amqp.Serial(t.DeliveryID.V), format: t.MessageFormat.V}
-		if t.State != nil {
-			p.state = append(amqp.Raw(nil), t.State...)
-		}
+		p = &partial{id: amqp.Serial(t.DeliveryID.V), format: t.MessageFormat.V, state: state}
 		in.partial = p
 	}
-	p.settled = t.Settled.V
+	p.settled = p.settledAhead || t.Settled.V
 	switch {
 	case p.copies != nil:
 		c.continueStream(in, p, t, payload)

@@ -142,6 +142,10 @@ type inLink struct {
 type partial struct {
 	id      amqp.Serial
 	settled bool
+	// settledAhead is set by a disposition of the sender before the last frame, which is acted
+	// on when the message is complete (RT F67).
+	settledAhead bool
+
 	format  uint32
 	state   amqp.Raw
 	buf     []byte // until it is routed
