@@ -80,10 +80,9 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 		return
 	}
 	if in.anon || addr.reachable() { // RT E44
-		in.l.Grant(in.capacity)
+		in.grantLocked(in.capacity)
 	} else {
 		in.pending, in.withheld = in.capacity, true
-		in.zeroAt = r.now()
 	}
 	if !in.anon {
 		in.bound = true
@@ -154,9 +153,7 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 		out.zeroAt = 0
 	}
 	if out.l.Drain {
-		out.l.Drained()
-		out.drained = true
-		out.credit.Store(0)
+		out.drainedLocked(r.now())
 	}
 	c.mu.Unlock()
 	r.reopen(addr, was)

@@ -133,7 +133,7 @@ func TestCreditWithheld(t *testing.T) {
 		}
 		s.wantCredit(t, 250, false)
 		i := s.info()
-		if settled && i.DroppedPresettled != 2 || !settled && (i.Released != 2 || i.Accepted != 1) || i.Deliveries != 3 {
+		if settled && (i.DroppedPresettled != 2 || i.Presettled != 3) || !settled && (i.Released != 2 || i.Accepted != 1) || i.Deliveries != 3 {
 			t.Errorf("settled %v: counts %+v", settled, i)
 		}
 	}

@@ -10,15 +10,7 @@ func (c *Conn) route(m *message, b *batch) {
 		c.refuse(m, b)
 		return
 	}
-	a := m.to
-	if !m.in.anon {
-		a = m.in.addr.Load()
-	}
-	if a == nil {
-		c.noPath(m, b)
-		return
-	}
-	f := a.fwd.Load()
+	a, f := m.to, m.fwd
 	switch {
 	case f.paths() == 0:
 		c.noPath(m, b)
@@ -51,7 +43,7 @@ func (c *Conn) refuse(m *message, b *batch) {
 		noPath = true
 	}
 	if m.d == nil {
-		c.drop(m, b, noPath)
+		b.credit(m.in, noPath)
 		return
 	}
 	b.inState(m.d, m.refusal, true, noPath)
@@ -60,18 +52,10 @@ func (c *Conn) refuse(m *message, b *batch) {
 // noPath releases or drops a message that nobody wants (RT F41, E47, E48).
 func (c *Conn) noPath(m *message, b *batch) {
 	if m.d == nil {
-		c.drop(m, b, !m.in.anon)
+		b.credit(m.in, !m.in.anon)
 		return
 	}
 	b.inState(m.d, amqp.StateReleased, true, !m.in.anon)
-}
-
-// drop forgets a settled message without destination.
-func (c *Conn) drop(m *message, b *batch, noPath bool) {
-	c.mu.Lock()
-	m.in.counts.dropped++
-	c.mu.Unlock()
-	b.credit(m.in, noPath)
 }
 
 // choose picks the consumer of a balanced address: the one with the fewest deliveries that are

@@ -20,8 +20,20 @@ type message struct {
 	insertAt int        // where annotations belong when there are none
 	notes    annotations
 	refusal  amqp.Raw // rejected without being routed
-	to       *address // of an anonymous link
+	to       *address // nil = nobody knows it
+	fwd      *forwarding
 	d        *delivery
+}
+
+// find looks up who takes the message. On an anonymous link m.to is known already.
+func (m *message) find() {
+	if !m.in.anon {
+		m.to = m.in.addr.Load()
+	}
+	m.fwd = noForwarding
+	if m.to != nil && m.refusal == nil {
+		m.fwd = m.to.fwd.Load()
+	}
 }
 
 // maxBatch bounds the messages that are parsed before they are routed.
@@ -255,11 +267,17 @@ func (c *Conn) routeRead() {
 	c.mu.Lock()
 	for i := range b.messages {
 		m := &b.messages[i]
+		m.find()
 		m.in.counts.deliveries++
 		m.in.inRead++
-		if !m.settled {
+		if m.settled {
+			m.in.counts.countSettled(m.fwd.paths() > 0, b.second())
+		} else {
 			m.d = c.newDelivery(m.in, m.id, b.second())
 		}
+	}
+	for _, in := range b.links {
+		in.usedLocked(b.now)
 	}
 	c.mu.Unlock()
 	for i := range b.messages {

@@ -95,6 +95,16 @@ func (k *linkCounts) count(code uint64, waited, now uint32) {
 	k.delay(waited)
 }
 
+// countSettled notes one finished delivery that came settled.
+func (k *linkCounts) countSettled(wanted bool, now uint32) {
+	k.presettled++
+	if wanted {
+		k.rate.add(now)
+	} else {
+		k.dropped++
+	}
+}
+
 func (k *linkCounts) delay(waited uint32) {
 	if waited > 10 {
 		k.delayed10++
@@ -129,7 +139,7 @@ type inLink struct {
 	pending  uint32 // credit held back until the address is reachable
 	withheld bool
 	closed   bool
-	zeroAt   int64 // when credit was first missed, in nanoseconds; 0 = there is some
+	zeroAt   int64 // since when the sender has no credit, in nanoseconds; 0 = it has some
 	blocked  bool
 	up       bool
 
@@ -164,9 +174,21 @@ func (in *inLink) reopenLocked() {
 	in.withheld = false
 	in.l.Draining = false
 	if in.pending > 0 && !in.closed {
-		in.l.Grant(in.pending)
+		in.grantLocked(in.pending)
 	}
 	in.pending = 0
+}
+
+func (in *inLink) grantLocked(n uint32) {
+	in.l.Grant(n)
+	in.zeroAt, in.blocked = 0, false
+}
+
+// usedLocked notes since when the sender is without credit, if it is.
+func (in *inLink) usedLocked(now int64) {
+	if in.zeroAt == 0 && in.l.CreditOut() == 0 {
+		in.zeroAt = now
+	}
 }
 
 // creditLocked returns n credit to the sender, or keeps it while nobody wants its messages.
@@ -176,7 +198,7 @@ func (in *inLink) creditLocked(n uint32) {
 	case in.withheld:
 		in.pending += n
 	default:
-		in.l.Grant(n)
+		in.grantLocked(n)
 	}
 }
 
@@ -223,13 +245,29 @@ type outLink struct {
 	waiting bool  // in Conn.waiting
 	stalled bool  // without credit for long: overload drops (RT F93) instead of holding credit
 	owing   bool  // in Conn.owing
-	zeroAt  int64 // when credit was first missed, in nanoseconds; 0 = there is some
+	zeroAt  int64 // since when there is no credit, in nanoseconds; 0 = there is some
 	blocked bool
 	up      bool
 
 	// Owned by the core.
 	bound   bool
 	removed bool
+}
+
+// usedLocked notes since when there is no credit, if there is none.
+func (out *outLink) usedLocked(now int64) {
+	if out.zeroAt == 0 && out.l.Credit() == 0 {
+		out.zeroAt = now
+	}
+}
+
+// drainedLocked gives back what credit is left, as the peer's drain asks; when there is none it
+// is told all the same (RT E50).
+func (out *outLink) drainedLocked(now int64) {
+	out.l.Drained()
+	out.drained = true
+	out.credit.Store(0)
+	out.usedLocked(now)
 }
 
 // queue is a FIFO of items in a ring.
