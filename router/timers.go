@@ -114,7 +114,7 @@ func (t *timers) run() {
 	if t.r.opts.TestHooks {
 		sweep = int64(5 * time.Second)
 	}
-	nextSweep := sweep
+	nextSweep, nextTrim := sweep, int64(trimEvery)
 	var nextBeat int64 // 0 = nobody to watch, and a nudge when there is
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -125,7 +125,14 @@ func (t *timers) run() {
 			t.r.sweep(now)
 			nextSweep = now + sweep
 		}
+		if now >= nextTrim {
+			t.r.trim()
+			nextTrim = now + int64(trimEvery)
+		}
 		next := nextSweep
+		if t.r.gone.Load() >= trimAfter {
+			next = min(next, nextTrim)
+		}
 		if now >= nextBeat {
 			nextBeat = t.r.checkBeats(now)
 		}
