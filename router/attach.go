@@ -42,10 +42,14 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 	case a.Target.Dynamic:
 		name := "_$temp." + RandomName() // RT E34
 		a.Target.Address = amqp.Some("amqp:/" + name)
+		in.template = []byte(a.Target.Address.V)
 		addr = r.addressFor(mobileKey('0', name), Balanced, -1)
 	default:
 		in.template = []byte(a.Target.Address.V)
 		addr, refusal = r.bind(c, a.Target.Address.V, a.Target.Capabilities.Symbols(), false)
+		if addr != nil && c.tenant != "" && addr.key.class() == classMobile { // RT E43
+			in.template = []byte(addr.key.text())
+		}
 		if addr != nil && addr.endpoint {
 			in.capacity = heartbeatCredit
 			r.beatsFrom(c, true)
