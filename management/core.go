@@ -105,6 +105,7 @@ type Asker struct {
 const agentModule = "AGENT"
 
 func (a *Agent) debugf(format string, args ...any)   { a.logf(router.Debug, format, args...) }
+func (a *Agent) infof(format string, args ...any)    { a.logf(router.Info, format, args...) }
 func (a *Agent) warningf(format string, args ...any) { a.logf(router.Warning, format, args...) }
 func (a *Agent) errorf(format string, args ...any)   { a.logf(router.Error, format, args...) }
 

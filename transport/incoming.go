@@ -37,7 +37,7 @@ func (in *Incoming) Serve(nc net.Conn, opened func()) *router.Failure {
 	if tcp, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		o.Host = fmt.Sprintf("%s:%d", tcp.IP, tcp.Port) // IPv6 without brackets (CFG L18)
 	}
-	in.logf(router.Info, "[C%d] Accepted connection to %s from %s", o.ID, o.Listener, o.Host)
+	in.logf("SERVER", router.Info, "[C%d] Accepted connection to %s from %s", o.ID, o.Listener, o.Host)
 	var late atomic.Bool
 	limit := time.AfterFunc(in.Limit, func() {
 		late.Store(true)
@@ -62,12 +62,10 @@ func (in *Incoming) Serve(nc net.Conn, opened func()) *router.Failure {
 	nc.Close()
 	switch {
 	case late.Load():
-		if in.Log.Enabled("ERROR", router.Error) {
-			in.Log.Log("ERROR", router.Error, "Run Time: Timeout waiting for initial handshake")
-		}
+		in.logf("ERROR", router.Error, "Run Time: Timeout waiting for initial handshake")
 		err = errLate
 	case err != nil:
-		in.logf(router.Info, "[C%d] Connection from %s (to %s) failed: %s", o.ID, o.Host, o.Listener, failureText(err))
+		in.logf("SERVER", router.Info, "[C%d] Connection from %s (to %s) failed: %s", o.ID, o.Host, o.Listener, failureText(err))
 	}
 	f := router.Failure{
 		What: router.ConnectionFailed, Where: o.Listener, ConnectionID: o.ID, Host: o.Host, User: o.User,
@@ -98,9 +96,9 @@ func FailureReason(err error) string {
 	return err.Error()
 }
 
-func (in *Incoming) logf(level router.Level, format string, args ...any) {
-	if in.Log.Enabled("SERVER", level) {
-		in.Log.Log("SERVER", level, fmt.Sprintf(format, args...))
+func (in *Incoming) logf(module string, level router.Level, format string, args ...any) {
+	if in.Log.Enabled(module, level) {
+		in.Log.Log(module, level, fmt.Sprintf(format, args...))
 	}
 }
 

@@ -162,6 +162,9 @@ func meaning(a config.Attribute) string {
 	if a.Unique {
 		text += "; no two entities have the same"
 	}
+	if a.New {
+		text += "; not in Qpid Dispatch 1.19"
+	}
 	if a.Hidden {
 		text += "; not shown in logs"
 	}
