@@ -1,6 +1,7 @@
 # make run    build, then start a router on 127.0.0.1:5672
 # make test   everything a change must pass
 # make build  the programs, in ./bin
+# make docs   the pages that are made from the schema and the programs
 # make fuzz   every decoder under random input, FUZZTIME each
 
 GO       ?= go
@@ -15,7 +16,7 @@ NODE_CLIENTS := tests/clients/node
 NODE_STAMP   := $(NODE_CLIENTS)/node_modules/.package-lock.json
 
 .NOTPARALLEL:
-.PHONY: build run test lint unit system fuzz fuzz-short clients python-client clean
+.PHONY: build run test lint unit system fuzz fuzz-short clients python-client docs clean
 
 build:
 	$(GO) build -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/...
@@ -68,6 +69,8 @@ $(NODE_STAMP): $(NODE_CLIENTS)/package.json $(NODE_CLIENTS)/package-lock.json
 	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends nodejs npm; }
 	npm ci --no-audit --no-fund --prefix $(NODE_CLIENTS)
 	@touch $@
+
+docs: ; $(GO) run ./management/client/docgen
 
 clean:
 	rm -rf bin $(NODE_CLIENTS)/node_modules

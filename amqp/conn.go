@@ -29,7 +29,8 @@ type ConnConfig struct {
 //   - All other methods run with the lock held, except Flush, which comes without it, before
 //     any frame that must not overtake the transfers seen so far.
 //
-// An *Error returned by a method closes the connection with it.
+// What a method is given aliases the input and is good until it returns. An *Error returned by
+// a method closes the connection with it.
 type Handler interface {
 	Lock()
 	Unlock()
@@ -40,6 +41,7 @@ type Handler interface {
 	// LinkFlow reports new credit (we send) or credit that the peer used up by draining (we
 	// receive); drained counts the latter.
 	LinkFlow(l *Link, f *Flow, drained uint32)
+	// SessionFlow reports a new window to send in, or that a flow is due which nobody asked for.
 	SessionFlow(s *Session)
 	Transfer(l *Link, t *Transfer, payload []byte) *Error
 	Disposition(s *Session, d *Disposition)
@@ -111,12 +113,18 @@ func (c *Conn) SetConfig(cfg ConnConfig) {
 	c.maxChan = cfg.ChannelMax
 }
 
-// OpenSent, OpenReceived, CloseSent and CloseReceived report how far the connection is.
-// They may be called without the lock.
-func (c *Conn) OpenSent() bool      { return c.state.Load()&openSent != 0 }
-func (c *Conn) OpenReceived() bool  { return c.state.Load()&openReceived != 0 }  // see OpenSent
-func (c *Conn) CloseSent() bool     { return c.state.Load()&closeSent != 0 }     // see OpenSent
-func (c *Conn) CloseReceived() bool { return c.state.Load()&closeReceived != 0 } // see OpenSent
+// OpenSent reports whether our open has gone out. Like the next three it may be called without
+// the lock.
+func (c *Conn) OpenSent() bool { return c.state.Load()&openSent != 0 }
+
+// OpenReceived reports whether the peer's open has come.
+func (c *Conn) OpenReceived() bool { return c.state.Load()&openReceived != 0 }
+
+// CloseSent reports whether our close has gone out.
+func (c *Conn) CloseSent() bool { return c.state.Load()&closeSent != 0 }
+
+// CloseReceived reports whether the peer's close has come.
+func (c *Conn) CloseReceived() bool { return c.state.Load()&closeReceived != 0 }
 
 // Open sends our open.
 func (c *Conn) Open() {

@@ -25,11 +25,12 @@ type talk struct {
 	channel uint16 // the peer's
 	session *Session
 
-	manual  bool        // the test answers attaches, detaches and drains itself
-	ready   func(*Link) // is called for each link that has been answered
-	flushes int
-	locked  bool
-	unread  []byte // what the engine has sent and the peer not read
+	manual       bool        // the test answers attaches, detaches and drains itself
+	ready        func(*Link) // is called for each link that has been answered
+	flushes      int         // calls of Flush
+	sessionFlows int         // and of SessionFlow
+	locked       bool
+	unread       []byte // what the engine has sent and the peer not read
 }
 
 // unlimited is the incoming window of our begin when nothing else is configured (RT E9).
@@ -333,6 +334,7 @@ func (v *talk) SessionFlow(*Session) {
 	if !v.locked {
 		v.t.Fatal("SessionFlow without the lock")
 	}
+	v.sessionFlows++
 }
 
 func (v *talk) Transfer(l *Link, t *Transfer, payload []byte) *Error {

@@ -241,6 +241,7 @@ func (c *Conn) inTransfer(channel uint16, t *Transfer, payload []byte) *Error {
 		s.deliveryID = did + 1
 		if l.localDetached.Load() {
 			l.inID, l.inSettled, l.inProgress = did, t.Settled.V, t.More && !t.Aborted
+			c.discard(s)
 			return nil // the peer did not know yet
 		}
 		dc := l.received.Load()
@@ -254,11 +255,25 @@ func (c *Conn) inTransfer(channel uint16, t *Transfer, payload []byte) *Error {
 	}
 	l.inProgress = t.More && !t.Aborted
 	if l.localDetached.Load() {
+		c.discard(s)
 		return nil
 	}
 	t.DeliveryID = Some(uint32(l.inID))
 	t.Settled = Some(l.inSettled)
 	return c.h.Transfer(l, t, payload)
+}
+
+// discard renews the window for a transfer that the owner, who else sees to it, is not told of.
+func (c *Conn) discard(s *Session) {
+	if !s.WindowLow() {
+		return
+	}
+	c.h.Lock()
+	defer c.h.Unlock()
+	if !s.Hold {
+		s.FlowDue()
+		c.h.SessionFlow(s)
+	}
 }
 
 // overrun detaches a link whose peer sends without credit; behind our attach, if that is still

@@ -555,3 +555,30 @@ func TestTableIsSmall(t *testing.T) {
 		t.Errorf("1000 numbers from 0 on have %d slots in the slice", len(table.low))
 	}
 }
+
+// TestWindowOfDetachedLink: what a peer still sends on a link that we have detached, or that had
+// no credit, must not use up the window of the session's other links (FC U10).
+func TestWindowOfDetachedLink(t *testing.T) {
+	v, s, in := sessionOf(t, 10, 4294967295)
+	in.Detach(true, nil)
+	v.wantAny(&Detach{})
+	late := &Transfer{Handle: 1, DeliveryID: Some[uint32](0), More: true}
+	for i := range uint32(50) {
+		for range 4 {
+			v.peerTransfer(late, "")
+		}
+		v.wantIdle()
+		v.sessionFlows = 0
+		v.peerTransfer(late, "")
+		if v.sessionFlows != 1 {
+			t.Fatal("the owner was not told that there is something to write")
+		}
+		v.want(&Flow{NextIncomingID: Some(4294967295 + 5*(i+1)), IncomingWindow: 10, OutgoingWindow: unlimited})
+	}
+	s.Hold = true
+	for range 7 {
+		v.peerTransfer(late, "")
+	}
+	v.wantIdle()
+	v.wantEvents()
+}

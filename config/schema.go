@@ -36,6 +36,7 @@ type Attribute struct {
 	Update          bool     // may be given in UPDATE
 	Graph           bool     // a number worth plotting over time
 	Hidden          bool     // masked in logs
+	New             bool     // not in 1.19; read-only ones are listed by default all the same
 	Deprecated      bool     // accepted, and of no use any more
 	DeprecationName string   // an older name still accepted on input (CFG B30)
 	Description     string

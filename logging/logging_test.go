@@ -190,7 +190,7 @@ func TestSource(t *testing.T) {
 	helper := func(text string) { m.Output(1, Info, text) }
 	r.Log(Agent, Info, "line 0")
 	m.Log(Info, "line 1")
-	m.Force(Debug, "line 2")
+	m.Force(0, Debug, "line 2")
 	m.Output(0, Info, "line 3")
 	helper("line 4")
 	m.Zap().Info("line 5")
@@ -510,7 +510,7 @@ func TestReopenFails(t *testing.T) {
 func TestForce(t *testing.T) {
 	s, r := newSystem()
 	configure(t, r, Default, Settings{IncludeTimestamp: ptr(false)})
-	r.Module(Protocol).Force(Trace, "[C1]:FRAME: %d", 0)
+	r.Module(Protocol).Force(0, Trace, "[C1]:FRAME: 0")
 	if got, want := s.stderr.String(), "PROTOCOL (trace) [C1]:FRAME: 0\n"; got != want {
 		t.Errorf("log = %q, want %q", got, want)
 	}

@@ -231,7 +231,7 @@ func (r *Registry) Enabled(module string, l Level) bool { return r.Module(module
 
 // Log logs an event of the module, with the caller as source.
 func (r *Registry) Log(module string, l Level, format string, args ...any) {
-	r.Module(module).log(l, false, format, args)
+	r.Module(module).log(l, format, args)
 }
 
 // Counts returns how many events of each level the module had, logged or not; nil
@@ -252,11 +252,14 @@ func (r *Registry) Counts(module string) map[Level]uint64 {
 func (m *Module) Enabled(l Level) bool { return mask(m.enabled.Load()).has(l) }
 
 // Log logs an event, with the caller as source.
-func (m *Module) Log(l Level, format string, args ...any) { m.log(l, false, format, args) }
+func (m *Module) Log(l Level, format string, args ...any) { m.log(l, format, args) }
 
-// Force is Log for events that are to be written whatever the module's level, such
-// as the frames of a connection that is traced (CFG G6).
-func (m *Module) Force(l Level, format string, args ...any) { m.log(l, true, format, args) }
+// Force is Output for events that are to be written whatever the module's level,
+// such as the frames of a connection that is traced (CFG G6).
+func (m *Module) Force(skip int, l Level, text string) {
+	m.counts[l].Add(1)
+	m.event(skip+1, l, text)
+}
 
 // Output logs an event with a finished text. Its source is the caller, or the one
 // skip calls above it; helpers that log for others use it.
@@ -268,9 +271,9 @@ func (m *Module) Output(skip int, l Level, text string) {
 }
 
 // log is to be called by the exported functions alone: the source is their caller.
-func (m *Module) log(l Level, force bool, format string, args []any) {
+func (m *Module) log(l Level, format string, args []any) {
 	m.counts[l].Add(1)
-	if !force && !m.Enabled(l) {
+	if !m.Enabled(l) {
 		return
 	}
 	if len(args) > 0 {

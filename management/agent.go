@@ -109,7 +109,7 @@ func New(o Options) (*Agent, error) {
 	if err := a.load(o.Config); err != nil {
 		return nil, err
 	}
-	a.logf(router.Info, "Activating management agent on $_management_internal")
+	a.infof("Activating management agent on $_management_internal")
 	a.cancel = []func(){
 		a.core.Subscribe("$_management_internal", true, a.receive),
 		a.core.Subscribe("$management", false, a.receive),

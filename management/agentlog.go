@@ -9,7 +9,8 @@ import (
 	"qdrouter/router"
 )
 
-// logf logs an event of the agent. The text is made only when it is wanted.
+// logf logs an event of the agent, for debugf and the like: the source that the
+// log shows is what called them. The text is made only when it is wanted.
 func (a *Agent) logf(level router.Level, format string, args ...any) {
 	if a.logs.Enabled(agentModule, level) {
 		a.logs.Log(agentModule, level, fmt.Sprintf(format, args...))

@@ -32,6 +32,7 @@ type Core interface {
 	// by; router.ErrForbidden for inter-router and edge connections.
 	KillConnection(id, by uint64) error
 	SetTrace(id uint64, on bool) error
+	Failures() router.Failures
 	// NextIdentity draws from the counter that links and configured objects share.
 	NextIdentity() uint64
 }
@@ -43,7 +44,22 @@ type Server interface {
 	DeleteListener(identity string) error
 	CreateConnector(e *config.Entity) error
 	DeleteConnector(identity string) error
-	ConnectorStatus(identity string) (status, msg, failoverURLs string)
+	ConnectorStatus(identity string) ConnectorStatus
+	ListenerStatus(identity string) ListenerStatus
+}
+
+// ConnectorStatus is how the connecting of a connector goes (MG 7.2).
+type ConnectorStatus struct {
+	Status, Message, FailoverURLs string
+	Attempts, Failures            int64
+	LastError                     string // why the last of them failed, "" when none did
+}
+
+// ListenerStatus is what became of a listener's connections.
+type ListenerStatus struct {
+	Refused   int64  // turned away before their open
+	Failed    int64  // ended with an error after it
+	LastError string // why it cannot listen or, if it does, why the last of them failed; "" for nothing
 }
 
 // Logs is the router's log: the modules' settings, what was logged lately, and
@@ -89,6 +105,7 @@ type Asker struct {
 const agentModule = "AGENT"
 
 func (a *Agent) debugf(format string, args ...any)   { a.logf(router.Debug, format, args...) }
+func (a *Agent) infof(format string, args ...any)    { a.logf(router.Info, format, args...) }
 func (a *Agent) warningf(format string, args ...any) { a.logf(router.Warning, format, args...) }
 func (a *Agent) errorf(format string, args ...any)   { a.logf(router.Error, format, args...) }
 

@@ -35,6 +35,7 @@ type fakeCore struct {
 	addresses   []router.AddressInfo
 	nodes       []router.NodeInfo
 	configs     []router.AddressConfig
+	failures    router.Failures
 	killed      []string // "id by asker"
 	traced      map[uint64]bool
 	lastID      uint64
@@ -72,6 +73,7 @@ func (c *fakeCore) Connections() []router.ConnectionInfo   { return slices.Clone
 func (c *fakeCore) Addresses() []router.AddressInfo        { return slices.Clone(c.addresses) }
 func (c *fakeCore) Nodes() []router.NodeInfo               { return slices.Clone(c.nodes) }
 func (c *fakeCore) AddressConfigs() []router.AddressConfig { return slices.Clone(c.configs) }
+func (c *fakeCore) Failures() router.Failures              { return c.failures }
 func (c *fakeCore) NextIdentity() uint64                   { c.lastID++; return c.lastID }
 
 func (c *fakeCore) Links() []router.LinkInfo {
@@ -154,8 +156,11 @@ func (s *fakeServer) CreateConnector(e *config.Entity) error {
 	return s.did("dial %s:%s", e.Str("host"), e.Str("port"))
 }
 func (s *fakeServer) DeleteConnector(identity string) error { return s.did("hang up %s", identity) }
-func (s *fakeServer) ConnectorStatus(string) (status, msg, failoverURLs string) {
-	return s.status[0], s.status[1], s.status[2]
+func (s *fakeServer) ConnectorStatus(string) ConnectorStatus {
+	return ConnectorStatus{Status: s.status[0], Message: s.status[1], FailoverURLs: s.status[2], Attempts: 3, Failures: 2, LastError: "gone"}
+}
+func (s *fakeServer) ListenerStatus(string) ListenerStatus {
+	return ListenerStatus{Refused: 4, Failed: 1, LastError: "who are you"}
 }
 
 // fakeLogs keeps the agent's lines and the settings of the modules.

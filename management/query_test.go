@@ -2,6 +2,7 @@ package management
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -194,15 +195,16 @@ func TestQueryWindow(t *testing.T) {
 // A client that pages through a long table gets each row once, whatever comes and
 // goes meanwhile, and the table is copied once for it.
 func TestPagesNeitherLoseNorRepeatRows(t *testing.T) {
-	const total, size = 2600, 500
+	const total, size = 100_100, 500
 	b := queryBench(t, total)
 	seen := map[any]int{}
 	for offset := 0; ; offset += size {
-		_, rows := rowsOf(t, b.ask(nil, "operation=QUERY", "entityType=router.link", fmt.Sprint("offset=", offset), fmt.Sprint("count=", size)))
-		for _, row := range rows {
-			seen[row["identity"]]++
+		resp := b.ask(names("identity"), "operation=QUERY", "entityType=router.link", fmt.Sprint("offset=", offset), fmt.Sprint("count=", size))
+		p := resp.Body.(*page)
+		for i := p.from; i < p.to; i++ {
+			seen[p.row(i)[0]]++
 		}
-		if len(rows) < size {
+		if p.to-p.from < size {
 			break
 		}
 		b.core.links = b.core.links[200:] // the oldest leave
@@ -271,6 +273,7 @@ func TestColumnsHaveTheirWireType(t *testing.T) {
 	b.core.addresses = []router.AddressInfo{{Key: "M0a", TransitOutstanding: []int64{}, RemoteHostRouters: []string{"B"}}}
 	b.core.configs = []router.AddressConfig{{ID: 1, Name: "n", Prefix: "p"}}
 	b.core.stats.MemoryUsage = 1
+	b.core.failures.Recent = []router.Failure{{What: router.LinkRefused}}
 	b.core.stats.AddrCount = 3
 	for _, k := range b.kinds {
 		if len(k.Columns) == 0 || k.Name == "router.connection.linkRoute" {
@@ -345,6 +348,32 @@ func TestQueryOfRouter(t *testing.T) {
 		subset(t, map[string]any{"identity": "1", "name": "solo", "id": "solo", "version": "9.9", "metadata": "selftest;solo", "mode": "standalone",
 			"area": "0", "linkCount": uint64(4), "deliveriesIngress": uint64(5), "uptimeSeconds": uint32(6), "memoryUsage": nil, "workerThreads": int32(4)}, rows[0])
 	}
+}
+
+// Why something was refused or failed is in the router's row, the newest first,
+// and in those of listeners and connectors.
+func TestReasonsOfFailures(t *testing.T) {
+	b := newBench(t, standaloneConf+"connector {\n host: h\n port: 1\n}\n")
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	b.core.failures = router.Failures{LinksRefused: 3, ConnectionsRefused: 2, ConnectionsFailed: 1, Recent: []router.Failure{
+		{What: router.ConnectionRefused, Time: at, Count: 2, Reason: "no", Where: ":amqp", Host: "1.2.3.4:5"},
+		{What: router.LinkRefused, Time: at, Count: 3, Reason: "amqp:not-found: Node not found", ConnectionID: 7, Host: "1.2.3.4:5",
+			Container: "c", User: "u", Link: "l", Direction: "out", Address: "a"},
+	}}
+	_, rows := rowsOf(t, b.ask(nil, "operation=QUERY", "entityType=router"))
+	subset(t, map[string]any{"linksRefused": uint64(3), "connectionsRefused": uint64(2), "connectionsFailed": uint64(1)}, rows[0])
+	want := amqp.List{
+		attrs("time", "2026-01-02T03:04:05Z", "count", uint64(3), "what", "link refused", "reason", "amqp:not-found: Node not found", "connectionId", "7",
+			"host", "1.2.3.4:5", "container", "c", "user", "u", "linkName", "l", "linkDir", "out", "address", "a"),
+		attrs("time", "2026-01-02T03:04:05Z", "count", uint64(2), "what", "connection refused", "reason", "no", "where", ":amqp", "host", "1.2.3.4:5"),
+	}
+	if got := rows[0]["recentFailures"]; !reflect.DeepEqual(got, want) {
+		t.Errorf("recent failures\n%v, want\n%v", got, want)
+	}
+	_, rows = rowsOf(t, b.ask(nil, "operation=QUERY", "entityType=connector"))
+	subset(t, map[string]any{"attempts": int32(3), "failures": int32(2), "lastError": "gone"}, rows[0])
+	_, rows = rowsOf(t, b.ask(nil, "operation=QUERY", "entityType=listener"))
+	subset(t, map[string]any{"refusedConnections": int32(4), "failedConnections": int32(1), "lastError": "who are you"}, rows[0])
 }
 
 // MG 7.14: qdstat -m finds the pools it looks for.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"qdrouter/config"
-	"qdrouter/router"
 )
 
 // A Reload says what became of a configuration that was read again.
@@ -221,7 +220,7 @@ func (a *Agent) reloadAddresses(changes []change) {
 			_, err = a.core.AddAddressConfig(wanted)
 		}
 		if err != nil {
-			a.logf(router.Error, "Error performing CREATE of %s: %s", c.kind.LongName, oneLine(err))
+			a.errorf("Error performing CREATE of %s: %s", c.kind.LongName, oneLine(err))
 			continue
 		}
 		names[wanted.Name] = true

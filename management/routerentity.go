@@ -1,12 +1,18 @@
 package management
 
 import (
+	"slices"
+	"strconv"
+	"time"
+
+	"qdrouter/amqp"
 	"qdrouter/router"
 )
 
 // routerView is what the core view of the router entity is made of.
 type routerView struct {
 	router.RouterStats
+	router.Failures
 	id, mode, version, metadata string
 	workers                     int64
 }
@@ -50,6 +56,34 @@ var routerColumns = columns[routerView]{
 		}
 		return r.MemoryUsage
 	},
+	"linksRefused":       func(r *routerView) any { return r.LinksRefused },
+	"connectionsRefused": func(r *routerView) any { return r.ConnectionsRefused },
+	"connectionsFailed":  func(r *routerView) any { return r.ConnectionsFailed },
+	"recentFailures":     func(r *routerView) any { return recentFailures(r.Recent) },
+}
+
+// recentFailures shows what was refused or has failed lately, the newest first.
+func recentFailures(recent []router.Failure) amqp.List {
+	list := amqp.List{}
+	for _, f := range slices.Backward(recent) {
+		entry := amqp.Map{
+			{Key: "time", Value: f.Time.UTC().Format(time.RFC3339)},
+			{Key: "count", Value: f.Count},
+			{Key: "what", Value: f.What},
+			{Key: "reason", Value: f.Reason},
+		}
+		if f.ConnectionID > 0 {
+			entry = append(entry, amqp.MapEntry{Key: "connectionId", Value: strconv.FormatUint(f.ConnectionID, 10)})
+		}
+		for _, e := range []struct{ key, text string }{
+			{"where", f.Where}, {"host", f.Host}, {"container", f.Container}, {"user", f.User},
+			{"linkName", f.Link}, {"linkDir", f.Direction}, {"address", f.Address},
+		} {
+			entry = member(entry, e.key, e.text)
+		}
+		list = append(list, entry)
+	}
+	return list
 }
 
 // area is the one routing area there is.
@@ -69,6 +103,7 @@ func routerRows(a *Agent, _ Asker) table {
 	}
 	return &snapshot[routerView]{[]routerView{{
 		RouterStats: stats,
+		Failures:    a.core.Failures(),
 		id:          a.routerID,
 		mode:        settings.Str("mode"),
 		version:     a.version,

@@ -18,8 +18,11 @@ func (a *Agent) hasPlugin(name string) bool {
 	return false
 }
 
-// refreshListener shows what a root directory implies (MG 7.1).
-func refreshListener(_ *Agent, e *entity, attrs map[string]any) {
+// refreshListener shows what a root directory implies (MG 7.1), and what became of
+// the connections.
+func refreshListener(a *Agent, e *entity, attrs map[string]any) {
+	s := a.server.ListenerStatus(e.identity)
+	attrs["refusedConnections"], attrs["failedConnections"], attrs["lastError"] = s.Refused, s.Failed, orNull(s.LastError)
 	if e.config.Str("httpRootDir") != "" {
 		attrs["http"] = true
 	}
@@ -35,7 +38,9 @@ func deleteConnector(a *Agent, e *entity) error { return a.server.DeleteConnecto
 // refreshConnector adds how the connecting goes; the message is there, empty,
 // before the first attempt (MG 7.2).
 func refreshConnector(a *Agent, e *entity, attrs map[string]any) {
-	attrs["connectionStatus"], attrs["connectionMsg"], attrs["failoverUrls"] = a.server.ConnectorStatus(e.identity)
+	s := a.server.ConnectorStatus(e.identity)
+	attrs["connectionStatus"], attrs["connectionMsg"], attrs["failoverUrls"] = s.Status, s.Message, s.FailoverURLs
+	attrs["attempts"], attrs["failures"], attrs["lastError"] = s.Attempts, s.Failures, orNull(s.LastError)
 }
 
 // createSSLProfile stores a profile; files are not opened, but a password from

@@ -1,10 +1,6 @@
 package router
 
-import (
-	"bytes"
-
-	"qdrouter/amqp"
-)
+import "qdrouter/amqp"
 
 // Router annotations of a message (RT F80). Keys are symbols on the wire.
 const (
@@ -14,6 +10,7 @@ const (
 	annotationTo      = "x-opt-qd.to"
 	annotationIngress = "x-opt-qd.ingress"
 	annotationTrace   = "x-opt-qd.trace"
+	annotationClass   = "x-opt-qd.class"
 )
 
 // annotations are what a message's annotations section holds: entries of the user and entries
@@ -49,7 +46,7 @@ func (n *annotations) read(section amqp.Raw, strip bool) *amqp.Error {
 			return nil
 		}
 		key := symbolText(k)
-		if !bytes.HasPrefix(key, []byte(annotationPrefix)) {
+		if !isRouterKey(key) {
 			n.user++
 			continue
 		}
@@ -95,6 +92,19 @@ func (n *annotations) read(section amqp.Raw, strip bool) *amqp.Error {
 	}
 }
 
+// isRouterKey reports whether an entry is a router's. Other keys of the prefix are the user's;
+// the last two are obsolete (RT F82).
+func isRouterKey(key []byte) bool {
+	if len(key) < len(annotationPrefix) || string(key[:len(annotationPrefix)]) != annotationPrefix {
+		return false
+	}
+	switch string(key) {
+	case annotationPhase, annotationStream, annotationTo, annotationIngress, annotationTrace, annotationClass, annotationPrefix:
+		return true
+	}
+	return false
+}
+
 // symbolText returns the octets of a symbol or string, nil for other values.
 func symbolText(v amqp.Raw) []byte {
 	switch {
@@ -131,7 +141,7 @@ func (n *annotations) appendUser(b []byte) ([]byte, int) {
 		if !ok {
 			return b, count
 		}
-		if !bytes.HasPrefix(symbolText(k), []byte(annotationPrefix)) { // RT F82, F83
+		if !isRouterKey(symbolText(k)) { // RT F82, F83
 			b = append(append(b, k...), v...)
 			count++
 		}
@@ -199,7 +209,7 @@ func (n *annotations) annotated(b []byte, to string, phase byte, node string) []
 // annotations section.
 func (c *Conn) compose(m *message, out *outLink, o *op, b *batch) {
 	strip := out.conn.o.StripOut
-	if strip && !m.notes.routers {
+	if strip && !m.notes.routers && (m.notes.user > 0 || !m.sections.Present()) {
 		o.parts[0] = m.payload
 		o.owned = m.owned
 		return
@@ -234,7 +244,7 @@ func (m *message) sentTo() (to string, phase byte) {
 		return string(m.notes.to), phase
 	}
 	if a != nil && a.key.class() == classMobile && m.in.conn.tenant != "" {
-		return a.key.text(), phase // the full name (IR 5.4)
+		return a.key.text(), phase // RT E43
 	}
-	return "", phase
+	return "", phase // the message's own "to" says it
 }

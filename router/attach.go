@@ -47,12 +47,13 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 	case a.Target.Dynamic:
 		name := "_$temp." + RandomName() // RT E34
 		a.Target.Address = amqp.Some("amqp:/" + name)
+		in.template = []byte(a.Target.Address.V)
 		addr = r.addressFor(mobileKey('0', name), Balanced, -1)
 	default:
 		in.template = []byte(a.Target.Address.V)
 		addr, refusal = r.bind(c, a.Target.Address.V, a.Target.Capabilities.Symbols(), false)
-		if addr != nil && addr.key.class() == classMobile && c.tenant != "" {
-			in.template = []byte(addr.key.text()) // the full name (IR 4.2)
+		if addr != nil && c.tenant != "" && addr.key.class() == classMobile { // RT E43
+			in.template = []byte(addr.key.text())
 		}
 		if addr != nil && addr.endpoint {
 			in.capacity = heartbeatCredit
@@ -71,6 +72,7 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 		r.refuseLocked(in.l, &own, refusal)
 		in.closed = true
 		c.mu.Unlock()
+		r.noteRefused(c, in.l, "in", targetAddress(a), refusal)
 		r.discardAddress(addr)
 		r.unbindQuietly(c, in, nil)
 		return
@@ -91,12 +93,11 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 		return
 	}
 	if in.router {
-		in.l.Grant(max(in.capacity, routerCapacity))
+		in.grantLocked(max(in.capacity, routerCapacity))
 	} else if in.anon || addr.reachable() { // RT E44
-		in.l.Grant(in.capacity)
+		in.grantLocked(in.capacity)
 	} else {
 		in.pending, in.withheld = in.capacity, true
-		in.zeroAt = r.now()
 	}
 	if !in.anon {
 		in.bound = true
@@ -153,6 +154,7 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 		r.refuseLocked(out.l, &own, refusal)
 		out.closed = true
 		c.mu.Unlock()
+		r.noteRefused(c, out.l, "out", sourceAddress(a), refusal)
 		r.discardAddress(addr)
 		r.unbindQuietly(c, nil, out)
 		return
@@ -177,9 +179,9 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 	out.credit.Store(int32(min(credit, 1<<30)))
 	if credit > 0 {
 		out.zeroAt = 0
-		if out.l.Drain {
-			out.l.Drained()
-		}
+	}
+	if out.l.Drain {
+		out.drainedLocked(r.now())
 	}
 	c.mu.Unlock()
 	r.reopen(addr, was)
@@ -187,6 +189,20 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 		r.localDestination(addr, true)
 	}
 	r.logAttach(c, out.id, "out", a)
+}
+
+func sourceAddress(a *amqp.Attach) string {
+	if a.Source == nil {
+		return ""
+	}
+	return a.Source.Address.V
+}
+
+func targetAddress(a *amqp.Attach) string {
+	if a.Target == nil {
+		return ""
+	}
+	return a.Target.Address.V
 }
 
 func sourceCapabilities(a *amqp.Attach) []amqp.Symbol {

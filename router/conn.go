@@ -319,11 +319,9 @@ func (e engine) RemoteOpen(o *amqp.Open) *amqp.Error {
 	if c.o.Role == RoleInterRouter && c.r.opts.Mode == Interior {
 		c.r.post(event{kind: eventCall, call: func() { c.r.openNeighbour(c) }})
 	}
-	if log := c.r.opts.Log.Enabled("ROUTER_CORE", Info); log || c.o.Opened != nil {
+	if c.o.Opened != nil || c.r.opts.Log.Enabled("ROUTER_CORE", Info) {
 		text := c.openedText(o)
-		if log {
-			c.r.opts.Log.Log("ROUTER_CORE", Info, fmt.Sprintf("[C%d] %s", c.o.ID, text))
-		}
+		c.r.logf("ROUTER_CORE", Info, "[C%d] %s", c.o.ID, text)
 		if c.o.Opened != nil {
 			c.o.Opened(o, text)
 		}

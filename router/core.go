@@ -196,7 +196,7 @@ func (e engine) RemoteAttach(l *amqp.Link, a *amqp.Attach) *amqp.Error {
 	ev := event{kind: eventAttach, conn: c, attach: a}
 	id := c.r.NextIdentity()
 	if l.Role == amqp.RoleReceiver {
-		ev.in = &inLink{id: id, conn: c, sess: sess, l: l, capacity: c.o.LinkCapacity, attached: e.b.second()}
+		ev.in = &inLink{id: id, conn: c, sess: sess, l: l, capacity: c.o.LinkCapacity, attached: e.b.second(), zeroAt: e.b.now}
 		l.Owner = ev.in
 	} else {
 		ev.out = &outLink{id: id, conn: c, sess: sess, l: l, capacity: int32(c.o.LinkCapacity), attached: e.b.second(),
@@ -251,6 +251,7 @@ func (e engine) LinkFlow(l *amqp.Link, f *amqp.Flow, drained uint32) {
 		} else if k.zeroAt == 0 {
 			k.zeroAt = e.b.now
 		}
+		k.drained = false
 		if k.up {
 			e.readyOut()
 			e.drain(k, e.b)
@@ -260,6 +261,7 @@ func (e engine) LinkFlow(l *amqp.Link, f *amqp.Flow, drained uint32) {
 		if drained > 0 {
 			if k.withheld {
 				k.pending += drained
+				k.usedLocked(e.b.now)
 			} else {
 				k.creditLocked(drained)
 			}

@@ -13,12 +13,7 @@ func (c *Conn) route(m *message, b *batch) {
 		c.refuse(m, b)
 		return
 	}
-	a := m.address()
-	if a == nil || a.controlOnly && !m.in.control {
-		c.noPath(m, b)
-		return
-	}
-	f := a.fwd.Load()
+	a, f := m.to, m.fwd
 	switch {
 	case f.paths() == 0:
 		c.noPath(m, b)
@@ -47,14 +42,6 @@ func (c *Conn) route(m *message, b *batch) {
 	c.countIngress(a)
 }
 
-// address is where m is to go: its link's address, or the one resolved for it.
-func (m *message) address() *address {
-	if m.in.anon {
-		return m.to
-	}
-	return m.in.addr.Load()
-}
-
 func (c *Conn) countIngress(a *address) {
 	if c.o.Role == RoleRouteContainer {
 		a.ingressRouteContainer.Add(1)
@@ -68,7 +55,7 @@ func (c *Conn) refuse(m *message, b *batch) {
 		noPath = true
 	}
 	if m.d == nil {
-		c.drop(m, b, noPath)
+		b.credit(m.in, noPath)
 		return
 	}
 	b.inState(m.d, m.refusal, true, noPath)
@@ -77,7 +64,7 @@ func (c *Conn) refuse(m *message, b *batch) {
 // noPath releases or drops a message that nobody wants (RT F41, E47, E48).
 func (c *Conn) noPath(m *message, b *batch) {
 	if m.d == nil {
-		c.drop(m, b, !m.in.anon)
+		b.credit(m.in, !m.in.anon)
 		return
 	}
 	b.inState(m.d, amqp.StateReleased, true, !m.in.anon)
@@ -87,18 +74,10 @@ func (c *Conn) noPath(m *message, b *batch) {
 // its credit (RT E49).
 func (c *Conn) unsent(m *message, b *batch) {
 	if m.d == nil {
-		c.drop(m, b, false)
+		b.credit(m.in, false)
 		return
 	}
 	b.inState(m.d, amqp.StateReleased, true, false)
-}
-
-// drop forgets a settled message without destination.
-func (c *Conn) drop(m *message, b *batch, noPath bool) {
-	c.mu.Lock()
-	m.in.counts.dropped++
-	c.mu.Unlock()
-	b.credit(m.in, noPath)
 }
 
 // pick chooses the one consumer of a message: an out-link of this router, or the link to the

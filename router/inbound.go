@@ -21,8 +21,20 @@ type message struct {
 	insertAt int        // where annotations belong when there are none
 	notes    annotations
 	refusal  amqp.Raw // rejected without being routed
-	to       *address // of an anonymous link
+	to       *address // nil = nobody knows it
+	fwd      *forwarding
 	d        *delivery
+}
+
+// find looks up who takes the message. On an anonymous link m.to is known already.
+func (m *message) find() {
+	if !m.in.anon {
+		m.to = m.in.addr.Load()
+	}
+	m.fwd = noForwarding
+	if m.to != nil && m.refusal == nil && (!m.to.controlOnly || m.in.control) {
+		m.fwd = m.to.fwd.Load()
+	}
 }
 
 // maxBatch bounds the messages that are parsed before they are routed.
@@ -40,6 +52,7 @@ func (e engine) Transfer(l *amqp.Link, t *amqp.Transfer, payload []byte) *amqp.E
 		in.listed = true
 		c.b.links = append(c.b.links, in)
 	}
+	state, _ := relayed(t.State) // RT F72, F73
 	p := in.partial
 	if p == nil {
 		if t.Aborted {
@@ -49,7 +62,7 @@ func (e engine) Transfer(l *amqp.Link, t *amqp.Transfer, payload []byte) *amqp.E
 		if !t.More {
 			c.b.messages = append(c.b.messages, message{
 				in: in, id: amqp.Serial(t.DeliveryID.V), settled: t.Settled.V,
-				format: t.MessageFormat.V, state: t.State, payload: payload,
+				format: t.MessageFormat.V, state: state, payload: payload,
 			})
 			c.parse(&c.b.messages[len(c.b.messages)-1])
 			if len(c.b.messages) >= maxBatch {
@@ -58,13 +71,10 @@ func (e engine) Transfer(l *amqp.Link, t *amqp.Transfer, payload []byte) *amqp.E
 			}
 			return nil
 		}
-		p = &partial{id: amqp.Serial(t.DeliveryID.V), format: t.MessageFormat.V}
-		if t.State != nil {
-			p.state = append(amqp.Raw(nil), t.State...)
-		}
+		p = &partial{id: amqp.Serial(t.DeliveryID.V), format: t.MessageFormat.V, state: state}
 		in.partial = p
 	}
-	p.settled = t.Settled.V
+	p.settled = p.settledAhead || t.Settled.V
 	switch {
 	case p.copies != nil:
 		c.continueStream(in, p, t, payload)
@@ -266,15 +276,21 @@ func (c *Conn) routeRead() {
 	c.mu.Lock()
 	for i := range b.messages {
 		m := &b.messages[i]
+		m.find()
 		m.in.counts.deliveries++
 		m.in.inRead++
 		if m.in.router {
 			m.in.replenishLocked()
 			b.touch(c)
 		}
-		if !m.settled {
+		if m.settled {
+			m.in.counts.countSettled(m.fwd.paths() > 0, b.second())
+		} else {
 			m.d = c.newDelivery(m.in, m.id, b.second())
 		}
+	}
+	for _, in := range b.links {
+		in.usedLocked(b.now)
 	}
 	c.mu.Unlock()
 	for i := range b.messages {

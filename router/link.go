@@ -95,6 +95,16 @@ func (k *linkCounts) count(code uint64, waited, now uint32) {
 	k.delay(waited)
 }
 
+// countSettled notes one finished delivery that came settled.
+func (k *linkCounts) countSettled(wanted bool, now uint32) {
+	k.presettled++
+	if wanted {
+		k.rate.add(now)
+	} else {
+		k.dropped++
+	}
+}
+
 func (k *linkCounts) delay(waited uint32) {
 	if waited > 10 {
 		k.delayed10++
@@ -136,7 +146,7 @@ type inLink struct {
 	pending  uint32 // credit held back until the address is reachable
 	withheld bool
 	closed   bool
-	zeroAt   int64 // when credit was first missed, in nanoseconds; 0 = there is some
+	zeroAt   int64 // since when the sender has no credit, in nanoseconds; 0 = it has some
 	blocked  bool
 	up       bool
 
@@ -149,6 +159,10 @@ type inLink struct {
 type partial struct {
 	id      amqp.Serial
 	settled bool
+	// settledAhead is set by a disposition of the sender before the last frame, which is acted
+	// on when the message is complete (RT F67).
+	settledAhead bool
+
 	format  uint32
 	state   amqp.Raw
 	buf     []byte // until it is routed
@@ -167,7 +181,7 @@ func (in *inLink) reopenLocked() {
 	in.withheld = false
 	in.l.Draining = false
 	if in.pending > 0 && !in.closed {
-		in.l.Grant(in.pending)
+		in.grantLocked(in.pending)
 	}
 	in.pending = 0
 }
@@ -205,6 +219,18 @@ func (out *outLink) unload(ref copyRef) {
 	}
 }
 
+func (in *inLink) grantLocked(n uint32) {
+	in.l.Grant(n)
+	in.zeroAt, in.blocked = 0, false
+}
+
+// usedLocked notes since when the sender is without credit, if it is.
+func (in *inLink) usedLocked(now int64) {
+	if in.zeroAt == 0 && in.l.CreditOut() == 0 {
+		in.zeroAt = now
+	}
+}
+
 // creditLocked returns n credit to the sender, or keeps it while nobody wants its messages.
 func (in *inLink) creditLocked(n uint32) {
 	switch {
@@ -212,7 +238,7 @@ func (in *inLink) creditLocked(n uint32) {
 	case in.withheld:
 		in.pending += n
 	default:
-		in.l.Grant(n)
+		in.grantLocked(n)
 	}
 }
 
@@ -265,16 +291,33 @@ type outLink struct {
 	counts  linkCounts
 	queue   queue
 	closed  bool
+	drained bool  // the peer's latest drain has been answered
 	waiting bool  // in Conn.waiting
 	stalled bool  // without credit for long: overload drops (RT F93) instead of holding credit
 	owing   bool  // in Conn.owing
-	zeroAt  int64 // when credit was first missed, in nanoseconds; 0 = there is some
+	zeroAt  int64 // since when there is no credit, in nanoseconds; 0 = there is some
 	blocked bool
 	up      bool
 
 	// Owned by the core.
 	bound   bool
 	removed bool
+}
+
+// usedLocked notes since when there is no credit, if there is none.
+func (out *outLink) usedLocked(now int64) {
+	if out.zeroAt == 0 && out.l.Credit() == 0 {
+		out.zeroAt = now
+	}
+}
+
+// drainedLocked gives back what credit is left, as the peer's drain asks; when there is none it
+// is told all the same (RT E50).
+func (out *outLink) drainedLocked(now int64) {
+	out.l.Drained()
+	out.drained = true
+	out.credit.Store(0)
+	out.usedLocked(now)
 }
 
 // queue is a FIFO of items in a ring.

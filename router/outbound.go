@@ -29,6 +29,7 @@ func (c *Conn) transmit(o *op, b *batch) {
 			Tag: c.tags, Format: o.format, Settled: o.settled || out.settles, State: o.state,
 		}, o.parts[0], o.parts[1], o.parts[2])
 		out.credit.Add(-1)
+		out.usedLocked(b.now)
 		if o.ref.d != nil && !out.settles {
 			out.sess.out.Put(id, o.ref)
 			st := o.ref.state()
@@ -59,7 +60,7 @@ func (c *Conn) sent(out *outLink, ref copyRef, settled bool, owes *inLink, at ui
 	switch {
 	case settled:
 		out.unload(ref)
-		out.counts.presettled++
+		out.counts.countSettled(true, b.second())
 		out.counts.delay(b.second() - at)
 		if owes != nil {
 			b.credit(owes, false)
@@ -109,9 +110,6 @@ func (c *Conn) hold(out *outLink, it item, b *batch) {
 			c.owes.Store(true)
 		}
 	}
-	if out.l.Credit() == 0 && out.zeroAt == 0 {
-		out.zeroAt = b.now
-	}
 	out.queue.push(it)
 	out.counts.undelivered++
 }
@@ -131,6 +129,7 @@ func (c *Conn) dropOverload(out *outLink, b *batch) {
 			continue
 		}
 		out.counts.undelivered--
+		out.counts.presettled++
 		out.counts.dropped++
 		c.r.droppedLate.Add(1)
 		out.unload(it.ref)
@@ -187,18 +186,14 @@ func (c *Conn) drain(out *outLink, b *batch) {
 	}
 	credit := out.l.Credit()
 	out.credit.Store(int32(min(credit, 1<<30)))
+	if out.l.Drain && !out.drained && (out.queue.n == 0 || credit == 0 && !out.queue.at(0).started) {
+		out.drainedLocked(b.now)
+	}
 	if out.queue.n == 0 {
-		if out.l.Drain && credit > 0 { // RT E50
-			out.l.Drained()
-			out.credit.Store(0)
-		}
 		return
 	}
 	head := out.queue.at(0)
 	if credit == 0 && !head.started {
-		if out.zeroAt == 0 {
-			out.zeroAt = b.now
-		}
 		return // the peer's flow comes back to this
 	}
 	if head.stream != nil && len(head.stream.chunks) == 0 && !head.stream.ended && !head.stream.aborted {
@@ -228,7 +223,7 @@ func (c *Conn) sendHead(out *outLink, it *item, b *batch) bool {
 		return false
 	}
 	var od amqp.OutDelivery
-	first := c.start(out, it, &od)
+	first := c.start(out, it, &od, b)
 	if it.stream != nil {
 		if !c.sendChunks(out, it, &od, first, b) {
 			return false
@@ -245,7 +240,7 @@ func (c *Conn) sendHead(out *outLink, it *item, b *batch) bool {
 }
 
 // start begins the delivery of an item, if it has not begun. A frame of it must follow at once.
-func (c *Conn) start(out *outLink, it *item, od *amqp.OutDelivery) (first bool) {
+func (c *Conn) start(out *outLink, it *item, od *amqp.OutDelivery, b *batch) (first bool) {
 	*od = amqp.OutDelivery{Format: it.format, Settled: it.settled || out.settles, State: it.state}
 	if it.started {
 		return false
@@ -253,6 +248,7 @@ func (c *Conn) start(out *outLink, it *item, od *amqp.OutDelivery) (first bool) 
 	c.tags++
 	od.Tag = c.tags
 	id := out.l.Start(od)
+	out.usedLocked(b.now)
 	it.started = true
 	if it.ref.d != nil && !out.settles {
 		out.sess.out.Put(id, it.ref)
@@ -411,7 +407,7 @@ func (c *Conn) sendDirect(out *outLink, o *op, b *batch) bool {
 		return false
 	}
 	var od amqp.OutDelivery
-	first := c.start(out, head, &od)
+	first := c.start(out, head, &od, b)
 	for i := range o.parts[:final+1] {
 		if len(o.parts[i]) == 0 {
 			continue
@@ -474,6 +470,7 @@ func (c *Conn) closeOut(out *outLink, b *batch) {
 		}
 		if it.settled {
 			c.r.droppedLate.Add(1)
+			out.counts.presettled++
 			out.counts.dropped++
 		} else {
 			b.outcome(it.ref, amqp.StateReleased, true)

@@ -23,6 +23,7 @@ type Router struct {
 
 	identity    atomic.Uint64
 	connNumber  atomic.Uint64
+	gone        atomic.Int64  // links gone since the last trim
 	droppedLate atomic.Uint64 // settled deliveries dropped on the way out
 	traceAll    atomic.Bool
 
@@ -44,6 +45,8 @@ type Router struct {
 
 	beatMu sync.Mutex // guards beats
 	beats  map[uint64]int64
+
+	failures failures
 
 	queue    eventQueue
 	coreDone chan struct{}
@@ -267,6 +270,7 @@ func (r *Router) retire(c *Conn, in *inLink, out *outLink) {
 	}
 	c.mu.Unlock()
 	k.stuck = 0
+	r.gone.Add(1)
 	r.linkMu.Lock()
 	if in != nil {
 		r.retired.addIn(c, in, &k)

@@ -30,9 +30,12 @@ func (e engine) Disposition(s *amqp.Session, d *amqp.Disposition) {
 		}
 		return
 	}
+	known := amqp.Serial(0) // deliveries of the range that are routed
 	if from, to, ok := sess.in.Clip(first, last); ok {
 		for id := from; ; id++ {
-			e.senderSays(sess, id, state, d.Settled)
+			if e.senderSays(sess, id, state, d.Settled) {
+				known++
+			}
 			if id == to {
 				break
 			}
@@ -40,9 +43,32 @@ func (e engine) Disposition(s *amqp.Session, d *amqp.Disposition) {
 	}
 	if sess.in.HasLate() {
 		for _, id := range sess.in.Late(first, last, nil) {
-			e.senderSays(sess, id, state, d.Settled)
+			if e.senderSays(sess, id, state, d.Settled) {
+				known++
+			}
 		}
 	}
+	if d.Settled && known != last-first+1 {
+		settleAhead(s, first, last, state)
+	}
+}
+
+// settleAhead notes that the sender has settled deliveries of which only a part is here, and
+// which are not routed yet (RT F67). The reader calls it.
+func settleAhead(s *amqp.Session, first, last amqp.Serial, state amqp.Raw) {
+	s.Links(func(l *amqp.Link) {
+		in, _ := l.Owner.(*inLink)
+		if in == nil || in.partial == nil {
+			return
+		}
+		p := in.partial
+		if p.d == nil && !p.id.Before(first) && !last.Before(p.id) {
+			p.settledAhead, p.settled = true, true
+			if state != nil && p.copies == nil {
+				p.state = state
+			}
+		}
+	})
 }
 
 // receiverSays handles one delivery of a receiver's disposition (RT F70, F76).
@@ -89,16 +115,17 @@ func (e engine) receiverSays(sess *session, id amqp.Serial, state amqp.Raw, code
 	b.outcome(ref, state, true)
 }
 
-// senderSays handles one delivery of a sender's disposition (RT F71).
-func (e engine) senderSays(sess *session, id amqp.Serial, state amqp.Raw, settled bool) {
+// senderSays handles one delivery of a sender's disposition (RT F71) and reports whether it is
+// known.
+func (e engine) senderSays(sess *session, id amqp.Serial, state amqp.Raw, settled bool) bool {
 	d := sess.in.Get(id)
 	if d == nil {
-		return
+		return false
 	}
 	if d.arriving && settled {
 		d.senderEnd = true // acted on when the message is complete (RT F67)
 		d.final = state
-		return
+		return true
 	}
 	if settled {
 		sess.in.Take(id)
@@ -107,6 +134,7 @@ func (e engine) senderSays(sess *session, id amqp.Serial, state amqp.Raw, settle
 		e.b.touch(e.Conn)
 	}
 	e.tellCopies(d, state, settled)
+	return true
 }
 
 // tellCopies passes the sender's word on a delivery on to its receivers.

@@ -15,16 +15,11 @@ var rejectTooLong = amqp.Raw(amqp.AppendRejected(nil, &amqp.Error{
 // beginStream routes a message that is not all here yet. m.payload is what there is of it.
 func (c *Conn) beginStream(in *inLink, p *partial, m *message) {
 	b := c.b
-	a := m.to
-	if !in.anon {
-		a = in.addr.Load()
-	}
-	var f *forwarding
-	if a != nil && m.refusal == nil {
-		if f = a.fwd.Load(); len(f.subs) > 0 {
-			p.whole = true
-			return
-		}
+	m.find()
+	a, f := m.to, m.fwd
+	if len(f.subs) > 0 {
+		p.whole = true
+		return
 	}
 	c.lastDelivery.Store(b.now)
 	c.mu.Lock()
@@ -32,14 +27,17 @@ func (c *Conn) beginStream(in *inLink, p *partial, m *message) {
 	if in.router {
 		in.replenishLocked()
 	}
-	if !p.settled {
+	if p.settled {
+		in.counts.countSettled(f.paths() > 0, b.second())
+	} else {
 		m.d = c.newDelivery(in, p.id, b.second())
 		m.d.arriving = true
 	}
 	p.d = m.d
 	m.settled = p.settled
+	in.usedLocked(b.now)
 	c.mu.Unlock()
-	if m.refusal != nil || f == nil || f.paths() == 0 {
+	if f.paths() == 0 {
 		p.discard = true
 		p.outcome, p.noPath = m.refusal, !in.anon && (m.refusal == nil || sameRaw(m.refusal, rejectUnavailable))
 		if p.outcome == nil {
@@ -62,7 +60,7 @@ func (c *Conn) beginStream(in *inLink, p *partial, m *message) {
 			outs = []*outLink{out}
 		}
 	}
-	if len(outs) == 0 || a.controlOnly {
+	if len(outs) == 0 {
 		p.discard, p.outcome = true, amqp.StateReleased
 		p.free()
 		return
@@ -105,7 +103,9 @@ func (p *partial) endStreams() {
 func (c *Conn) tooLong(in *inLink, p *partial) {
 	c.mu.Lock()
 	in.counts.deliveries++
-	if !p.settled {
+	if p.settled {
+		in.counts.countSettled(false, c.b.second())
+	} else {
 		p.d = c.newDelivery(in, p.id, c.b.second())
 		p.d.arriving = true
 	}
@@ -173,6 +173,9 @@ func (c *Conn) endArriving(p *partial) {
 		d.in.sess.in.Take(d.id)
 		d.in.counts.unsettled--
 		d.in.creditLocked(1)
+		if p.settled { // a settled one after all
+			d.in.counts.countSettled(true, c.b.second())
+		}
 	}
 	c.mu.Unlock()
 	switch {
@@ -193,9 +196,6 @@ func (c *Conn) endDiscard(in *inLink, p *partial, aborted bool) {
 		return
 	}
 	if p.d == nil {
-		c.mu.Lock()
-		in.counts.dropped++
-		c.mu.Unlock()
 		c.b.credit(in, p.noPath)
 		return
 	}

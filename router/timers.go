@@ -117,7 +117,7 @@ func (t *timers) run() {
 	if t.r.opts.TestHooks {
 		sweep = int64(5 * time.Second)
 	}
-	nextSweep := sweep
+	nextSweep, nextTrim := sweep, int64(trimEvery)
 	var nextBeat int64 // 0 = nobody to watch, and a nudge when there is
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -129,7 +129,14 @@ func (t *timers) run() {
 			nextSweep = now + sweep
 			t.r.post(event{kind: eventCall, call: t.r.scrubStreams})
 		}
+		if now >= nextTrim {
+			t.r.trim()
+			nextTrim = now + int64(trimEvery)
+		}
 		next := nextSweep
+		if t.r.gone.Load() >= trimAfter {
+			next = min(next, nextTrim)
+		}
 		if now >= nextBeat {
 			nextBeat = t.r.checkBeats(now)
 		}

@@ -31,7 +31,7 @@ func (s *Server) newListener(e *config.Entity) (*listener, error) {
 		Limit:       handshakeTimeout(e),
 		Log:         routerLog{s.logs},
 	}
-	return &listener{
+	l := &listener{
 		identity: identity,
 		name:     name,
 		host:     e.Str("host"),
@@ -39,24 +39,32 @@ func (s *Server) newListener(e *config.Entity) (*listener, error) {
 		family:   e.Str("socketAddressFamily"),
 		http:     isHTTP(e),
 		refusal:  listenerRefusal(e, s.sasl),
-		serve:    func(nc net.Conn) { s.serve(in, nc) },
+		note:     s.noteRefused,
 		logf:     s.logf,
-	}, nil
+	}
+	l.serve = func(nc net.Conn) { s.serve(l, in, nc) }
+	return l, nil
+}
+
+// noteRefused remembers a connection that a listener turned away at once.
+func (s *Server) noteRefused(l *listener, from, reason string) {
+	s.router.NoteFailure(router.Failure{What: router.ConnectionRefused, Reason: reason, Where: l.hostPort(), Host: from})
 }
 
 // serve sees an accepted connection to its end, on a goroutine of its own, if
 // there is room for it.
-func (s *Server) serve(in *transport.Incoming, nc net.Conn) {
+func (s *Server) serve(l *listener, in *transport.Incoming, nc net.Conn) {
 	p, n := s.gate.enter(func() { cut(nc) })
 	if p == nil { // no octet goes out: CFG P3
 		nc.Close()
+		l.refused(showAddr(nc.RemoteAddr()), fmt.Sprintf("maxConnections reached: %d connections", n))
 		s.logf(logging.Policy, logging.Info, "DENY Connection '%s' based on global connection count. nConnections= %d",
 			numericAddr(nc.RemoteAddr()).Addr(), n)
 		return
 	}
 	s.serving.Go(func() {
 		defer p.leave()
-		in.Serve(nc, p.opened)
+		l.ended(in.Serve(nc, p.opened))
 	})
 }
 
@@ -100,6 +108,7 @@ func (s *Server) newConnector(e *config.Entity) (*connector, []config.Warning, e
 		hostPort: hostPort(e),
 		refusal:  connectorRefusal(e),
 		nextID:   s.router.NextConnectionID,
+		note:     s.router.NoteFailure,
 		logf:     s.logf,
 		quit:     s.quit,
 		done:     make(chan struct{}),

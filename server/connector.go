@@ -10,6 +10,9 @@ import (
 
 	"qdrouter/amqp"
 	"qdrouter/logging"
+	"qdrouter/management"
+	"qdrouter/router"
+	"qdrouter/transport"
 )
 
 // What management shows of a connector (CFG 3.3).
@@ -38,6 +41,7 @@ type connector struct {
 	refusal  string // why it never connects; "" if it does
 	nextID   func() uint64
 	dial     dialFunc
+	note     func(router.Failure)
 	logf     func(module string, level logging.Level, format string, args ...any)
 
 	cancel context.CancelFunc // ends run; set when it is started
@@ -48,6 +52,9 @@ type connector struct {
 	failover *failover
 	status   string
 	msg      string
+	attempts int64
+	failures int64  // of attempts, and of the connections they made
+	last     string // why the last of them failed
 }
 
 // run tries until ctx ends, which closes the connection there is, or until quit
@@ -56,6 +63,7 @@ func (c *connector) run(ctx context.Context) {
 	defer close(c.done)
 	if c.refusal != "" {
 		c.set(statusFailed, c.refusal)
+		c.failed(0, c.refusal)
 		c.logf(logging.ConnMgr, logging.Error, "Connector to %s never connects: %s", c.hostPort, c.refusal)
 		return
 	}
@@ -81,6 +89,7 @@ func (c *connector) attempt(ctx context.Context) time.Duration {
 	c.mu.Lock()
 	t := c.failover.start()
 	c.status = statusConnecting
+	c.attempts++
 	c.mu.Unlock()
 
 	c.logf(logging.Server, logging.Trace, "[C%d] Connecting to %s", id, t.hostPort())
@@ -97,6 +106,7 @@ func (c *connector) attempt(ctx context.Context) time.Duration {
 		text := fmt.Sprintf("[C%d] Connection to %s failed: %s", id, c.hostPort, failureText(err))
 		c.logf(logging.Server, logging.Info, "%s", text)
 		c.set(statusConnecting, text)
+		c.failed(id, transport.FailureReason(err))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,11 +124,23 @@ func (c *connector) set(status, msg string) {
 	}
 }
 
-// info is the read-only part of the connector entity (CFG 3.3).
-func (c *connector) info() (status, msg, urls string) {
+// failed counts a failure and remembers why.
+func (c *connector) failed(id uint64, why string) {
+	c.note(router.Failure{What: router.ConnectorFailed, Reason: why, Where: c.hostPort, ConnectionID: id})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.status, c.msg, c.failover.urls()
+	c.failures++
+	c.last = why
+}
+
+// info is the read-only part of the connector entity (CFG 3.3).
+func (c *connector) info() management.ConnectorStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return management.ConnectorStatus{
+		Status: c.status, Message: c.msg, FailoverURLs: c.failover.urls(),
+		Attempts: c.attempts, Failures: c.failures, LastError: c.last,
+	}
 }
 
 // shorten cuts text to what connectionMsg may hold.

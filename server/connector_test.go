@@ -11,6 +11,7 @@ import (
 
 	"qdrouter/amqp"
 	"qdrouter/logging"
+	"qdrouter/router"
 )
 
 // A script of attempts: each entry is what dial does with one.
@@ -41,6 +42,7 @@ func scripted(t *testing.T, log *[]string, script ...attempt) *connector {
 		hostPort: "c:1",
 		failover: newFailover(target{defaultScheme, "c", "1"}),
 		status:   statusInitializing,
+		note:     func(router.Failure) {},
 		done:     make(chan struct{}),
 		nextID:   func() uint64 { n++; return uint64(n) },
 		logf: func(module string, level logging.Level, format string, args ...any) {
@@ -123,7 +125,8 @@ func TestConnectorStatus(t *testing.T) {
 		check := func(when, status, msg string) {
 			t.Helper()
 			synctest.Wait()
-			s, m, urls := c.info()
+			i := c.info()
+			s, m, urls := i.Status, i.Message, i.FailoverURLs
 			if s != status || !strings.HasPrefix(m, msg) || (m == "") != (msg == "") || len(m) > maxConnectionMsg {
 				t.Errorf("%s: status %s, message %q of %d octets, want %s, %q…", when, s, m, len(m), status, msg)
 			}
@@ -144,6 +147,9 @@ func TestConnectorStatus(t *testing.T) {
 		cancel()
 		<-c.done
 		check("deleted", statusClosing, "[C2]")
+		if i := c.info(); i.Attempts != 2 || i.Failures != 1 || !strings.HasPrefix(i.LastError, "proton:io éé") {
+			t.Errorf("%d attempts, %d failures, last %.20q; want 2, 1 and the reason of the first", i.Attempts, i.Failures, i.LastError)
+		}
 	})
 }
 
@@ -153,8 +159,8 @@ func TestConnectorRefusal(t *testing.T) {
 	c := scripted(t, &log)
 	c.refusal = "TLS is not supported"
 	c.run(t.Context())
-	if s, m, _ := c.info(); s != statusFailed || m != "TLS is not supported" {
-		t.Errorf("status %s, message %q", s, m)
+	if i := c.info(); i.Status != statusFailed || i.Message != "TLS is not supported" || i.LastError != i.Message || i.Attempts != 0 {
+		t.Errorf("status %+v", i)
 	}
 	if len(log) != 1 || !strings.Contains(log[0], "TLS is not supported") {
 		t.Errorf("log %q, want one line with the reason", log)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"qdrouter/logging"
+	"qdrouter/management"
+	"qdrouter/router"
 )
 
 const (
@@ -36,14 +38,19 @@ type listener struct {
 	http     bool
 	refusal  string // why every connection is refused; "" if none is
 	serve    func(net.Conn)
+	note     func(l *listener, from, reason string) // of a refused connection
 	logf     func(module string, level logging.Level, format string, args ...any)
 
 	mu       sync.Mutex // guards what follows
 	sockets  []net.Listener
 	accepts  sync.WaitGroup // one for each socket
 	closed   bool
-	complain quiet // about refusals
-	failing  quiet // to bind
+	complain quiet  // about refusals
+	failing  quiet  // to bind
+	unbound  string // why it is not bound; "" when it is
+	last     string // why a connection was refused or failed last
+	refusals int64  // connections turned away before their open
+	failures int64  // connections that ended with an error after it
 }
 
 func (l *listener) hostPort() string { return l.host + ":" + l.port }
@@ -58,12 +65,13 @@ func (l *listener) bind(ctx context.Context) error {
 	}
 	sockets, err := bind(ctx, l.host, l.port, l.family)
 	if err != nil {
+		l.unbound = reason(err)
 		if _, ok := l.failing.speak(time.Now(), rebindSaid); ok {
 			l.logf(logging.Server, logging.Error, "Listener error on %s: %s - listen on %s (proton:io)", l.hostPort(), reason(err), l.hostPort())
 		}
 		return err
 	}
-	l.sockets = sockets
+	l.sockets, l.unbound = sockets, ""
 	l.logf(logging.Server, logging.Notice, "%s", l.announcement())
 	for _, ln := range sockets {
 		l.accepts.Go(func() { l.accept(ctx, ln) })
@@ -118,12 +126,48 @@ func (l *listener) take(nc net.Conn) {
 	}
 	from := showAddr(nc.RemoteAddr())
 	nc.Close()
+	l.refused(from, l.refusal)
 	l.mu.Lock()
 	n, ok := l.complain.speak(time.Now(), refusalEvery)
 	l.mu.Unlock()
 	if ok {
 		l.logf(logging.Server, logging.Warning, "Connection from %s (to %s) refused: %s%s", from, l.hostPort(), l.refusal, times(n))
 	}
+}
+
+// refused counts a connection that was turned away at once.
+func (l *listener) refused(from, why string) {
+	l.note(l, from, why)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refusals++
+	l.last = why
+}
+
+// ended counts what became of a connection; nil is nothing worth it.
+func (l *listener) ended(f *router.Failure) {
+	if f == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f.What == router.ConnectionRefused {
+		l.refusals++
+	} else {
+		l.failures++
+	}
+	l.last = f.Reason
+}
+
+// info is the read-only part of the listener entity.
+func (l *listener) info() management.ListenerStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st := management.ListenerStatus{LastError: l.last, Refused: l.refusals, Failed: l.failures}
+	if l.unbound != "" {
+		st.LastError = l.unbound
+	}
+	return st
 }
 
 // addr is the address of the first socket, nil when there is none.

@@ -20,7 +20,7 @@ func (l routerLog) Enabled(module string, level router.Level) bool {
 func (l routerLog) Log(module string, level router.Level, text string) {
 	m := l.r.Module(module)
 	if module == logging.Protocol {
-		m.Force(logging.Level(level), "%s", text)
+		m.Force(1, logging.Level(level), text) // by what traces frames itself
 		return
 	}
 	m.Output(2, logging.Level(level), text)

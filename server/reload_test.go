@@ -36,8 +36,7 @@ func TestReload(t *testing.T) {
 		t.Error("the new listener does not listen")
 	}
 	eventually(t, "the new connector is connected", func() bool {
-		status, _, _ := r.ConnectorStatus("connector/127.0.0.1:" + port(stays) + ":out")
-		return status == statusSuccess
+		return r.ConnectorStatus("connector/127.0.0.1:"+port(stays)+":out").Status == statusSuccess
 	})
 	if r.logs.Enabled(logging.Agent, logging.Warning) {
 		t.Error("AGENT still logs warnings")

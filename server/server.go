@@ -461,16 +461,29 @@ func (s *Server) DeleteConnector(identity string) error {
 }
 
 // ConnectorStatus is the read-only part of a connector entity (CFG 3.3).
-func (s *Server) ConnectorStatus(identity string) (status, msg, failoverURLs string) {
+func (s *Server) ConnectorStatus(identity string) management.ConnectorStatus {
 	s.mu.Lock()
 	i := slices.IndexFunc(s.connectors, func(c *connector) bool { return c.identity == identity })
 	if i < 0 {
 		s.mu.Unlock()
-		return "", "", ""
+		return management.ConnectorStatus{}
 	}
 	c := s.connectors[i]
 	s.mu.Unlock()
 	return c.info()
+}
+
+// ListenerStatus is the read-only part of a listener entity.
+func (s *Server) ListenerStatus(identity string) management.ListenerStatus {
+	s.mu.Lock()
+	i := slices.IndexFunc(s.listeners, func(l *listener) bool { return l.identity == identity })
+	if i < 0 {
+		s.mu.Unlock()
+		return management.ListenerStatus{}
+	}
+	l := s.listeners[i]
+	s.mu.Unlock()
+	return l.info()
 }
 
 // configured writes the line of CFG L1.

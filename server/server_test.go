@@ -451,15 +451,15 @@ func TestConnectorAuthenticates(t *testing.T) {
 	t.Setenv("QDROUTER_TEST_PASSWORD", "secret")
 	r := start(t, listenerL+connector("good", "env:QDROUTER_TEST_PASSWORD")+connector("bad", "pass:wrong"))
 	eventually(t, "the one with the right password is in", func() bool {
-		status, _, _ := r.ConnectorStatus(r.connectors[0].identity)
-		return status == statusSuccess
+		return r.ConnectorStatus(r.connectors[0].identity).Status == statusSuccess
 	})
 	broker.logged("auth=PLAIN user=alice")
 	r.logged(fmt.Sprintf("Connection to %s failed: amqp:unauthorized-access Authentication failed [mech=PLAIN]", to))
 	r.logged("CONN_MGR (warning) It is unsafe to provide plain text passwords in the config file")
 	eventually(t, "the other one tells why not", func() bool {
-		status, msg, _ := r.ConnectorStatus(r.connectors[1].identity)
-		return status == statusConnecting && strings.Contains(msg, "Authentication failed [mech=PLAIN]")
+		st := r.ConnectorStatus(r.connectors[1].identity)
+		return st.Status == statusConnecting && strings.Contains(st.Message, "Authentication failed [mech=PLAIN]") && st.Failures > 0 &&
+			st.LastError == "amqp:unauthorized-access: Authentication failed [mech=PLAIN]"
 	})
 }
 
@@ -574,8 +574,8 @@ func TestConnector(t *testing.T) {
 		t.Errorf("our open has hostname %q, want the connector's host", o.Hostname.V)
 	}
 	eventually(t, "SUCCESS", func() bool {
-		status, msg, urls := r.ConnectorStatus(identity)
-		return status == statusSuccess && strings.Contains(msg, "Connection Opened: dir=out") && urls == "amqp://"+p.ln.Addr().String()
+		st := r.ConnectorStatus(identity)
+		return st.Status == statusSuccess && strings.Contains(st.Message, "Connection Opened: dir=out") && st.FailoverURLs == "amqp://"+p.ln.Addr().String()
 	})
 	if err := r.DeleteConnector(identity); err != nil {
 		t.Fatal(err)
@@ -607,16 +607,15 @@ func TestConnectorFollowsFailoverList(t *testing.T) {
 	nc, _ := first.accept(openWith(list))
 	identity, _ := config.Identity(e, nil)
 	eventually(t, "both targets are known", func() bool {
-		_, _, urls := r.ConnectorStatus(identity)
-		return urls == "amqp://"+a.String()+", amqp://"+b.String()
+		return r.ConnectorStatus(identity).FailoverURLs == "amqp://"+a.String()+", amqp://"+b.String()
 	})
 	first.ln.Close()
 	nc.Close()
 	second.accept(&amqp.Open{ContainerID: "second"})
 	eventually(t, "connected to the second", func() bool {
-		status, msg, urls := r.ConnectorStatus(identity)
-		return status == statusSuccess && strings.Contains(msg, "container_id=second") &&
-			urls == "amqp://"+b.String()+", amqp://"+a.String()
+		st := r.ConnectorStatus(identity)
+		return st.Status == statusSuccess && strings.Contains(st.Message, "container_id=second") &&
+			st.FailoverURLs == "amqp://"+b.String()+", amqp://"+a.String()
 	})
 	r.logged("SERVER (info) [C2] Connection to " + a.String() + " failed: proton:io Connection refused - disconnected " + a.String())
 }
@@ -632,8 +631,8 @@ func TestNewTouchesNoNetwork(t *testing.T) {
 	if srv.Addr("l") != nil {
 		t.Error("the listener is bound")
 	}
-	if status, _, _ := srv.ConnectorStatus(srv.connectors[0].identity); status != statusInitializing {
-		t.Errorf("the connector is %s", status)
+	if st := srv.ConnectorStatus(srv.connectors[0].identity); st.Status != statusInitializing {
+		t.Errorf("the connector is %s", st.Status)
 	}
 }
 

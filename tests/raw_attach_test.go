@@ -391,7 +391,7 @@ func TestE33DynamicSource(t *testing.T) {
 
 // RT E34: dynamic targets.
 func TestE34DynamicTarget(t *testing.T) {
-	r := startRouter(t, withDistributions(router.Unavailable))
+	r := startRouter(t, withDistributions(router.Unavailable), withStrip("no"))
 	before := r.counts()
 	p, q := r.session(t), r.session(t)
 	l := p.attachSender(0, &amqp.Attach{Target: &amqp.Target{Dynamic: true}})
@@ -412,6 +412,13 @@ func TestE34DynamicTarget(t *testing.T) {
 	in.settle(d, amqp.StateAccepted)
 	if got := p.outcomes(id)[id]; d.body() != "x" || got != "accepted" {
 		t.Errorf("received %q, outcome %s", d.body(), got)
+	}
+	m, err := amqp.DecodeMessage(d.payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if to, _ := m.MessageAnnotations.Get("x-opt-qd.to"); to != address { // F1: the next router needs it
+		t.Errorf("x-opt-qd.to %v, want %s", to, address)
 	}
 	p.close()
 	q.close()

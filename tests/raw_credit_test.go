@@ -361,11 +361,11 @@ func TestE50ReceiverDrains(t *testing.T) {
 		parts := split(payload, 16000)
 		b, _ := l.parts(parts, func(_ int, t *amqp.Transfer) { t.Settled = amqp.Some(true) })
 		half := len(b) / 2
-		p.write(b[:half])
+		p.write(b[:half]...)
 		first := in.nextTransfer() // it has begun
 		in.p.held = slices.Insert(in.p.held, 0, first)
 		in.flowWith(amqp.Flow{DeliveryCount: amqp.Some(uint32(1)), LinkCredit: amqp.Some(uint32(9)), Drain: true})
-		p.write(b[half:])
+		p.write(b[half:]...)
 		if d := in.receive(); len(d.payload) != len(payload) {
 			t.Errorf("%d octets came, want %d", len(d.payload), len(payload))
 		}

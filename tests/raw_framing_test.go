@@ -331,7 +331,7 @@ func TestR20WindowViolation(t *testing.T) {
 	// A message of six frames: the window is four, and opens only when half of it is used,
 	// which one write leaves no time for.
 	parts, _ := l.parts(split(data(600), 110), nil)
-	p.write(parts)
+	p.write(parts...)
 	p.closed("amqp:session:window-violation", "incoming session window exceeded")
 	r.flush(t, consumer)
 	if n := in.waiting(); n != 0 {
@@ -409,13 +409,13 @@ func TestR24ContinuationChanges(t *testing.T) {
 					t.DeliveryID = amqp.Some(uint32(2))
 				}
 			})
-			return b
+			return slices.Concat(b...)
 		}, "amqp:invalid-field", "invalid delivery-id for a continuation transfer")
 	})
 	t.Run("settled to unsettled", func(t *testing.T) {
 		transferError(t, func(l *rawLink) []byte {
 			b, _ := l.parts(split(data(300), 100), func(i int, t *amqp.Transfer) { t.Settled = amqp.Some(i == 0) })
-			return b
+			return slices.Concat(b...)
 		}, "amqp:invalid-field", "invalid transition from settled to unsettled")
 	})
 }
@@ -449,7 +449,7 @@ func TestR25TransferWithoutCredit(t *testing.T) {
 		var b []byte
 		for i := range 5 {
 			parts, _ := l.parts(split(rawMessage(fmt.Sprintf("message %d", i)), 7), nil)
-			b = append(b, parts...)
+			b = append(b, slices.Concat(parts...)...)
 		}
 		p.write(b)
 		if d := l.detached(); d.Error == nil || d.Error.Condition != text {

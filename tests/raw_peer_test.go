@@ -771,7 +771,7 @@ func (l *rawLink) sendAll(payloads [][]byte, settled bool) uint32 {
 
 // parts encodes a delivery in frames of the given payloads. change, if not nil,
 // may alter each transfer.
-func (l *rawLink) parts(payloads [][]byte, change func(i int, t *amqp.Transfer)) (b []byte, id uint32) {
+func (l *rawLink) parts(payloads [][]byte, change func(i int, t *amqp.Transfer)) (frames [][]byte, id uint32) {
 	first := l.start()
 	for i, payload := range payloads {
 		var t amqp.Transfer
@@ -782,9 +782,9 @@ func (l *rawLink) parts(payloads [][]byte, change func(i int, t *amqp.Transfer))
 		if change != nil {
 			change(i, &t)
 		}
-		b = append(b, l.frame(t, payload)...)
+		frames = append(frames, l.frame(t, payload))
 	}
-	return b, first.DeliveryID.V
+	return frames, first.DeliveryID.V
 }
 
 // split cuts b into pieces of n octets.

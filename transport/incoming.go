@@ -28,22 +28,28 @@ type Incoming struct {
 }
 
 // Serve runs an accepted connection until it ends. opened is called once the peer's open is in.
-func (in *Incoming) Serve(nc net.Conn, opened func()) {
+// The failure, which the router and the log know of, is nil after a close in good order and when
+// the peer left before its open, as those do that only look whether somebody listens.
+func (in *Incoming) Serve(nc net.Conn, opened func()) *router.Failure {
 	o := in.Options
 	o.ID = in.Router.NextConnectionID()
 	o.Host = nc.RemoteAddr().String()
 	if tcp, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		o.Host = fmt.Sprintf("%s:%d", tcp.IP, tcp.Port) // IPv6 without brackets (CFG L18)
 	}
-	in.logf(router.Info, "[C%d] Accepted connection to %s from %s", o.ID, o.Listener, o.Host)
+	in.logf("SERVER", router.Info, "[C%d] Accepted connection to %s from %s", o.ID, o.Listener, o.Host)
 	var late atomic.Bool
 	limit := time.AfterFunc(in.Limit, func() {
 		late.Store(true)
 		nc.Close()
 	})
 	given := o.Opened
+	var isOpen atomic.Bool
+	var container string
 	o.Opened = func(open *amqp.Open, text string) {
 		limit.Stop()
+		isOpen.Store(true)
+		container = open.ContainerID
 		if opened != nil {
 			opened()
 		}
@@ -56,17 +62,43 @@ func (in *Incoming) Serve(nc net.Conn, opened func()) {
 	nc.Close()
 	switch {
 	case late.Load():
-		if in.Log.Enabled("ERROR", router.Error) {
-			in.Log.Log("ERROR", router.Error, "Run Time: Timeout waiting for initial handshake")
-		}
+		in.logf("ERROR", router.Error, "Run Time: Timeout waiting for initial handshake")
+		err = errLate
 	case err != nil:
-		in.logf(router.Info, "[C%d] Connection from %s (to %s) failed: %s", o.ID, o.Host, o.Listener, failureText(err))
+		in.logf("SERVER", router.Info, "[C%d] Connection from %s (to %s) failed: %s", o.ID, o.Host, o.Listener, failureText(err))
 	}
+	f := router.Failure{
+		What: router.ConnectionFailed, Where: o.Listener, ConnectionID: o.ID, Host: o.Host, User: o.User,
+	}
+	switch {
+	case err == nil, err == errAborted && !isOpen.Load():
+		return nil
+	case isOpen.Load():
+		f.Container = container
+	default:
+		f.What, f.User = router.ConnectionRefused, ""
+	}
+	f.Reason = FailureReason(err)
+	in.Router.NoteFailure(f)
+	return &f
 }
 
-func (in *Incoming) logf(level router.Level, format string, args ...any) {
-	if in.Log.Enabled("SERVER", level) {
-		in.Log.Log("SERVER", level, fmt.Sprintf(format, args...))
+// errLate is why a connection ended whose open did not come in time.
+var errLate = errors.New("timeout waiting for initial handshake")
+
+// FailureReason is the condition and description of what ended a connection, as management shows
+// them.
+func FailureReason(err error) string {
+	var e *amqp.Error
+	if errors.As(err, &e) {
+		return string(e.Condition) + ": " + e.Description
+	}
+	return err.Error()
+}
+
+func (in *Incoming) logf(module string, level router.Level, format string, args ...any) {
+	if in.Log.Enabled(module, level) {
+		in.Log.Log(module, level, fmt.Sprintf(format, args...))
 	}
 }
 

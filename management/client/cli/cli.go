@@ -103,12 +103,8 @@ func (c *Command) Main(args []string, s Streams) int {
 	defer out.Flush()
 	s.Out = out
 
-	general := NewFlags()
-	general.BoolP("help", "h", false, "show this help message and exit")
-	general.Bool("version", false, "show the version of this program and exit")
-	completion := NewFlags()
-	shell := completion.String("completion", "", "print the completion script for `SHELL`: "+strings.Join(shells, ", "))
-	layout := layout{name: c.Name, intro: c.Intro, groups: slices.Concat([]Group{{Flags: general}, {Flags: completion, New: true}}, c.Groups)}
+	groups, shell := c.allGroups()
+	layout := layout{name: c.Name, intro: c.Intro, groups: groups}
 
 	cmd := &cobra.Command{
 		Use:           c.Name,
@@ -160,6 +156,17 @@ func (c *Command) Main(args []string, s Streams) int {
 		fmt.Fprintf(out, "%s: %s\n", client.Class(err), err)
 	}
 	return exitError
+}
+
+// allGroups are the options of the command, with those that every command has,
+// and where the value of --completion will be.
+func (c *Command) allGroups() (groups []Group, shell *string) {
+	general := NewFlags()
+	general.BoolP("help", "h", false, "show this help message and exit")
+	general.Bool("version", false, "show the version of this program and exit")
+	completion := NewFlags()
+	shell = completion.String("completion", "", "print the completion script for `SHELL`: "+strings.Join(shells, ", "))
+	return slices.Concat([]Group{{Flags: general}, {Flags: completion, New: true}}, c.Groups), shell
 }
 
 // OS returns the streams of the process.

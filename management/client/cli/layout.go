@@ -38,6 +38,50 @@ func (l layout) usage() string {
 	return b.String()
 }
 
+// An Option is what a document says of one option.
+type Option struct {
+	Short, Long string // without hyphens; Short may be empty
+	Value       string // the name of its value, or nothing
+	Usage       string
+}
+
+// A Section is a set of options in a document.
+type Section struct {
+	Title, Intro string // empty for the general options
+	Options      []Option
+}
+
+// Sections returns the options in the order of the help text.
+func (c *Command) Sections() []Section {
+	groups, _ := c.allGroups()
+	sections := []Section{{}}
+	for _, titled := range []bool{false, true} {
+		for _, g := range groups {
+			if (g.Title != "") != titled {
+				continue
+			}
+			if titled {
+				sections = append(sections, Section{Title: g.Title, Intro: g.Intro})
+			}
+			s := &sections[len(sections)-1]
+			for _, flag := range members(g.Flags) {
+				value, usage := pflag.UnquoteUsage(flag)
+				if takesNoValue(flag) {
+					value = ""
+				}
+				s.Options = append(s.Options, Option{flag.Shorthand, flag.Name, value, usage})
+			}
+		}
+	}
+	return sections
+}
+
+// Usage is the summary that stands before a mistake in the usage.
+func (c *Command) Usage() string {
+	groups, _ := c.allGroups()
+	return layout{name: c.Name, groups: groups}.usage()
+}
+
 // parts are the pieces of the usage that are not broken over lines.
 func (l layout) parts() []string {
 	var parts []string

@@ -60,6 +60,15 @@ func (p *printer) general(frame bool) error {
 			t.add(append([]string{c.label, plainNumber(r.get(c.name))}, r.rateCell(c.name)...)...)
 		}
 	}
+	for _, c := range []struct{ label, name string }{
+		{"Links Refused", "linksRefused"},
+		{"Connections Refused", "connectionsRefused"},
+		{"Connections Failed", "connectionsFailed"},
+	} {
+		if p.opts.Verbose && routers.has(c.name) {
+			t.add(append([]string{c.label, plainNumber(r.get(c.name))}, r.rateCell(c.name)...)...)
+		}
+	}
 	p.print(t)
 	return nil
 }
@@ -90,10 +99,13 @@ func (p *printer) connections(frame bool) error {
 		columns = append(columns, lastError)
 	}
 	p.print(conns.table("Connections", columns, -1))
-	if p.opts.Verbose {
-		return p.connectorTable()
+	if !p.opts.Verbose {
+		return nil
 	}
-	return nil
+	if err := p.endpoints(); err != nil {
+		return err
+	}
+	return p.failureTable("Refused and Failed Connections", "connect")
 }
 
 // edges is -e (MG 13.6).
@@ -234,7 +246,10 @@ func (p *printer) links(frame bool) error {
 			lastError)
 	}
 	p.print(links.table("Router Links", columns, -1))
-	return nil
+	if !p.opts.Verbose {
+		return nil
+	}
+	return p.failureTable("Refused Links", "link")
 }
 
 // nodes is -n (MG 13.8).

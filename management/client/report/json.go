@@ -3,7 +3,6 @@ package report
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"time"
 
@@ -26,6 +25,18 @@ func list(key, entityType string) section {
 	return section{key, func(p *printer) (any, error) { return p.entities(entityType, p.opts.Limit, nil) }}
 }
 
+// permitted is s, or null where the router refuses it.
+func permitted(s section) section {
+	return section{s.key, func(p *printer) (any, error) {
+		v, err := s.make(p)
+		var refused *client.StatusError
+		if errors.As(err, &refused) {
+			return nil, nil
+		}
+		return v, err
+	}}
+}
+
 // single is the section with the one entity of a type.
 func single(key, entityType string) section {
 	return section{key, func(p *printer) (any, error) {
@@ -41,7 +52,9 @@ func single(key, entityType string) section {
 var (
 	routerSection      = single("router", "router")
 	connectionsSection = list("connections", "connection")
-	connectorsSection  = list("connectors", "connector")
+	connectorsSection  = permitted(list("connectors", "connector"))
+	listenersSection   = permitted(list("listeners", "listener"))
+	failuresSection    = section{"recentFailures", func(p *printer) (any, error) { return p.recentFailures() }}
 	linksSection       = list("links", "router.link")
 	nodesSection       = list("nodes", "router.node")
 	addressesSection   = list("addresses", "router.address")
@@ -224,28 +237,4 @@ func (p *printer) logObjects() (any, error) {
 		})
 	}
 	return log, nil
-}
-
-// connectorTable is what -c -v shows after the connections: why there is none.
-func (p *printer) connectorTable() error {
-	connectors, err := p.query("connector", nil, p.opts.Limit)
-	var refused *client.StatusError
-	if errors.As(err, &refused) {
-		return nil // an old router, or no right to see them
-	}
-	if err != nil || len(connectors.Rows) == 0 {
-		return err
-	}
-	columns := []column{
-		attribute("name", "name"),
-		attribute("host", "host"),
-		attribute("port", "port"),
-		attribute("role", "role"),
-		attribute("status", "connectionStatus"),
-		attribute("message", "connectionMsg"),
-		lastError,
-	}
-	io.WriteString(p.out, "\n")
-	p.print(connectors.table("Connectors", columns, -1))
-	return nil
 }

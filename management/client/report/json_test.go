@@ -49,20 +49,47 @@ func withFailures(t *testing.T, file string) *fakeRouter {
 			[]any{"broker", "connector/127.0.0.1:5672:broker", "127.0.0.1", "5672", "route-container", "joe", "secret", "FAILED", "connection refused"},
 		}},
 	})
-	for _, entityType := range []string{"router.link", "connection"} {
+	f.tables = f.tables.With("listener", client.Map{
+		{Key: "attributeNames", Value: []any{"name", "identity", "host", "port", "role", "refusedConnections", "failedConnections", "lastError"}},
+		{Key: "results", Value: []any{
+			[]any{"clients", "listener/0.0.0.0:5672:clients", "0.0.0.0", "5672", "normal", int64(3), int64(1), "no user of that name"},
+		}},
+	})
+	for entityType, attribute := range map[string]string{"router.link": "lastError", "connection": "lastError", "router": "recentFailures"} {
 		table := f.tables.Map(entityType)
 		names, _ := table.Get("attributeNames")
 		results, _ := table.Get("results")
-		table.With("attributeNames", append(names.([]any), "lastError"))
+		if names == nil {
+			continue
+		}
+		table.With("attributeNames", append(names.([]any), attribute))
 		for i, row := range results.([]any) {
 			var why any
-			if i == 1 {
+			switch {
+			case attribute == "recentFailures":
+				why = recentlyFailed()
+			case i == 1:
 				why = "amqp:not-found: no route"
 			}
 			results.([]any)[i] = append(row.([]any), why)
 		}
 	}
 	return f
+}
+
+func recentlyFailed() []any {
+	return []any{
+		client.Map{
+			{Key: "time", Value: "2026-11-29T18:26:05Z"}, {Key: "count", Value: int64(3)}, {Key: "what", Value: "connection refused"},
+			{Key: "reason", Value: "no user of that name"}, {Key: "where", Value: "0.0.0.0:5672"}, {Key: "host", Value: "10.0.0.9:41"},
+		},
+		client.Map{
+			{Key: "time", Value: "2026-11-29T18:26:04Z"}, {Key: "count", Value: int64(1)}, {Key: "what", Value: "link refused"},
+			{Key: "reason", Value: "amqp:not-found: no q"}, {Key: "connectionId", Value: "7"}, {Key: "host", Value: "10.0.0.8:40"},
+			{Key: "container", Value: "c"}, {Key: "user", Value: "joe"}, {Key: "linkName", Value: "s"}, {Key: "linkDir", Value: "in"},
+			{Key: "address", Value: "q"},
+		},
+	}
 }
 
 // Secrets that the agent shows to those who may read them are not for logs and
@@ -89,12 +116,32 @@ func TestVerboseTablesShowFailures(t *testing.T) {
 			}
 		}
 	}
-	verbose := run(t, withFailures(t, "full.json"), "connections", Options{Verbose: true})
+	verbose := run(t, withFailures(t, "full.json"), "links", Options{Verbose: true})
+	wantLinks := `
+Refused Links
+  time                  count  what          where  conn id  host         container  user  dir  addr  name  reason
+  ================================================================================================================================
+  2026-11-29T18:26:04Z  1      link refused         7        10.0.0.8:40  c          joe   in   q     s     amqp:not-found: no q
+`
+	if !strings.HasSuffix(verbose, wantLinks) {
+		t.Errorf("links -v ends in\n%s\nwant\n%s", verbose, wantLinks)
+	}
+	verbose = run(t, withFailures(t, "full.json"), "connections", Options{Verbose: true})
 	want := `
+Listeners
+  name     host     port  role    refused  failed  lastErr
+  =======================================================================
+  clients  0.0.0.0  5672  normal  3        1       no user of that name
+
 Connectors
-  name    host       port  role             status  message
+  name    host       port  role             status  lastErr
   ======================================================================
   broker  127.0.0.1  5672  route-container  FAILED  connection refused
+
+Refused and Failed Connections
+  time                  count  what                where         conn id  host         container  user  reason
+  ============================================================================================================================
+  2026-11-29T18:26:05Z  3      connection refused  0.0.0.0:5672           10.0.0.9:41                   no user of that name
 `
 	if !strings.HasSuffix(verbose, want) {
 		t.Errorf("connections -v ends in\n%s\nwant\n%s", verbose, want)

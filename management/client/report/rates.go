@@ -26,6 +26,17 @@ var counters = map[string][]counterRate{
 		{"deliveriesTransit", "thru/s"},
 		{"deliveriesIngressRouteContainer", "in-route/s"},
 		{"deliveriesEgressRouteContainer", "out-route/s"},
+		{"linksRefused", "links-refused/s"},
+		{"connectionsRefused", "conns-refused/s"},
+		{"connectionsFailed", "conns-failed/s"},
+	},
+	"listener": {
+		{"refusedConnections", "refused/s"},
+		{"failedConnections", "failed/s"},
+	},
+	"connector": {
+		{"attempts", "attempts/s"},
+		{"failures", "failures/s"},
 	},
 	"router.link": {
 		{"deliveryCount", "deliv/s"},

@@ -33,9 +33,9 @@ var Reports = []Report{
 	{Name: "general", Short: "g", Usage: "show general router statistics", show: (*printer).general,
 		sections: []section{routerSection}},
 	{Name: "connections", Short: "c", Usage: "show connections", show: (*printer).connections,
-		sections: []section{connectionsSection, connectorsSection}},
+		sections: []section{connectionsSection, listenersSection, connectorsSection, failuresSection}},
 	{Name: "links", Short: "l", Usage: "show router links", show: (*printer).links,
-		sections: []section{linksSection}},
+		sections: []section{linksSection, failuresSection}},
 	{Name: "nodes", Short: "n", Usage: "show the routers of the network", show: (*printer).nodes,
 		sections: []section{nodesSection}},
 	{Name: "edge", Short: "e", Usage: "show edge connections", show: (*printer).edges,
@@ -59,8 +59,8 @@ var Reports = []Report{
 	{Name: "log", Usage: "show recent log entries", show: (*printer).log,
 		sections: []section{logSection}},
 	{Name: "all-entities", Usage: "show all entities; may be combined with --all-routers", show: (*printer).everything, sections: []section{
-		linksSection, addressesSection, connectionsSection, connectorsSection, autoLinksSection, linkRoutesSection,
-		routerSection, memorySection, policySection, vhostsSection, vhostStatsSection,
+		linksSection, addressesSection, connectionsSection, listenersSection, connectorsSection, autoLinksSection,
+		linkRoutesSection, routerSection, memorySection, policySection, vhostsSection, vhostStatsSection,
 	}},
 }
 

@@ -21,15 +21,16 @@ func (r *Router) Query(t testing.TB, entityType string, attributes ...string) []
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	rows, err := query(ctx, r.URL(t), entityType, attributes)
+	rows, err := Query(ctx, r.URL(t), "$management", entityType, attributes...)
 	if err != nil {
 		t.Fatalf("query %s: %v", entityType, err)
 	}
 	return rows
 }
 
-// query pages through QUERY answers of 500 rows (MG 11.4).
-func query(ctx context.Context, url, entityType string, attributes []string) ([]map[string]any, error) {
+// Query asks the management agent that is at an address beyond the router at
+// url. It pages through QUERY answers of 500 rows (MG 11.4).
+func Query(ctx context.Context, url, agent, entityType string, attributes ...string) ([]map[string]any, error) {
 	const page = 500
 	conn, err := amqp.Dial(ctx, url, nil)
 	if err != nil {
@@ -44,7 +45,7 @@ func query(ctx context.Context, url, entityType string, attributes []string) ([]
 	if err != nil {
 		return nil, err
 	}
-	requests, err := session.NewSender(ctx, "$management", nil)
+	requests, err := session.NewSender(ctx, agent, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -66,6 +67,8 @@ type Router struct {
 	log  *logLines
 	done chan struct{} // closed when the process has ended and its log is complete
 	err  error         // what Wait returned; read after done
+
+	killed atomic.Bool // by Kill, so that the test expects its end
 }
 
 // Start runs a router with the configuration c and returns once it listens.
@@ -73,8 +76,15 @@ type Router struct {
 // status 0 (CFG A11).
 func Start(t testing.TB, c Config) *Router {
 	t.Helper()
+	return StartText(t, c.text())
+}
+
+// StartText is [Start] with the whole text of a configuration file, which has
+// a listener called clients.
+func StartText(t testing.TB, conf string) *Router {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "qdrouterd.conf")
-	if err := os.WriteFile(path, []byte(c.text()), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(conf), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	r := Run(t, exec.Command(Program("qdrouterd"), "-c", path))
@@ -121,7 +131,9 @@ func (r *Router) stop(t testing.TB) {
 	t.Helper()
 	select {
 	case <-r.done:
-		t.Errorf("router ended before the test did: %v", r.err)
+		if !r.killed.Load() {
+			t.Errorf("router ended before the test did: %v", r.err)
+		}
 	default:
 		syscall.Kill(r.PID(), syscall.SIGTERM)
 		select {
@@ -145,6 +157,13 @@ func (r *Router) stop(t testing.TB) {
 			t.Errorf("router's log contains %q", bad)
 		}
 	}
+}
+
+// Kill ends the process by SIGKILL, as a crash would, and waits for its end.
+func (r *Router) Kill() {
+	r.killed.Store(true)
+	syscall.Kill(r.PID(), syscall.SIGKILL)
+	<-r.done
 }
 
 // listening matches the line CFG L2 promises.
