@@ -70,15 +70,16 @@ func (r *Router) step(ev linkstate.Event) {
 	for _, a := range actions {
 		r.act(a)
 	}
-	if _, ok := ev.(linkstate.Tick); ok {
-		r.scheduleNet()
-	}
+	r.scheduleNet()
 }
 
-// scheduleNet has the core step the link state when it is next due.
+// scheduleNet has the core step the link state when it is next due, which may be another time
+// after any step.
 func (r *Router) scheduleNet() {
-	r.timers.netDue.Store(max(int64(r.net.Due().Sub(r.start)), 1))
-	r.timers.nudge()
+	due := max(int64(r.net.Due().Sub(r.start)), 1)
+	if r.timers.netDue.Swap(due) != due {
+		r.timers.nudge()
+	}
 }
 
 func (r *Router) act(a linkstate.Action) {
