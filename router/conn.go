@@ -296,8 +296,12 @@ func (e engine) RemoteOpen(o *amqp.Open) *amqp.Error {
 			if !ok {
 				break // what follows is not read (IR 1.4)
 			}
-			if n, isInt := p.Value.(int32); key == "qd.inter-router-cost" && isInt && n > 0 {
+			n, isInt := p.Value.(int32)
+			switch {
+			case key == "qd.inter-router-cost" && isInt && n > 0:
 				c.cost = max(c.cost, uint32(n))
+			case key == "qd.annotations-version" && isInt:
+				c.r.logf("ROUTER", Debug, "Remote router annotations version: %d", n)
 			}
 		}
 	}
