@@ -139,6 +139,8 @@ func (c *Conn) gather(in *inLink, p *partial, payload []byte, more bool) {
 		return
 	case !ready:
 		m.refusal = rejectInvalidMessage
+	case !in.anon && p.buf[0] != 0:
+		m.refusal = nil // there are no sections; such a stream is none of a router's business
 	}
 	c.routeRead() // what came before on this link goes first
 	c.beginStream(in, p, &m)
