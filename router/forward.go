@@ -147,7 +147,8 @@ func (r *Router) closestRemote(m *message, a *address, f *forwarding) *outLink {
 // choose picks the consumer of a balanced address: the one with the fewest deliveries that are
 // undelivered or unsettled (RT F21, F24), where a remote router's count is what is under way to
 // its next hop plus the cost (F22). Within one read it may stay on its choice for a run, so that
-// settlements keep their ranges (RT F26a).
+// settlements keep their ranges (RT F26a), but not where costs are to be weighed message by
+// message.
 func (r *Router) choose(m *message, a *address, f *forwarding) (*outLink, *atomic.Int64) {
 	in := m.in
 	if len(f.outs) == 1 && len(f.remotes) == 0 {
@@ -209,7 +210,7 @@ func (r *Router) choose(m *message, a *address, f *forwarding) (*outLink, *atomi
 		}
 	}
 	in.run, in.runTo, in.runAddr, in.runTrack = 0, best, a, track
-	if eligible > 0 {
+	if eligible > 0 && (len(f.remotes) == 0 || n == 0 && len(f.remotes) == 1) {
 		in.run = max(1, min(maxRun, in.inRead/(4*eligible))) - 1
 	}
 	return best, track
