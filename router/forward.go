@@ -18,6 +18,9 @@ func (c *Conn) route(m *message, b *batch) {
 	case f.paths() == 0:
 		c.noPath(m, b)
 		return
+	case c.r.isDuplicate(m, a):
+		c.unsent(m, b) // the weakest outcome there is: it takes nothing from those of the others
+		return
 	case a.dist == Multicast || a.dist == Flood:
 		if !c.fanOut(m, a, f, b) {
 			c.unsent(m, b)
@@ -297,6 +300,29 @@ next:
 		links = append(links, out)
 	}
 	return links
+}
+
+// isDuplicate reports whether m is a multicast that came round another way than from its origin by
+// the shortest path, as routers of 1.19 send where there is more than one (IR 3.4, 5.6).
+func (r *Router) isDuplicate(m *message, a *address) bool {
+	near := m.in.near
+	if a.dist != Multicast || near == nil || m.in.control || !m.notes.hasIngress {
+		return false
+	}
+	if m.notes.hops > 1 && m.notes.passed([]byte(r.node)) {
+		return true
+	}
+	id := near.id.Load()
+	if id == nil {
+		return false
+	}
+	nodes := *r.nodesView.Load()
+	origin, via := nodes[string(routerID(m.notes.ingress))], nodes[*id]
+	if origin == nil || via == nil {
+		return false
+	}
+	inbound := origin.route.Load().info.Inbound
+	return inbound > 0 && inbound != via.index
 }
 
 // passed reports whether the trace names a router.

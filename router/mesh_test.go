@@ -48,3 +48,53 @@ func TestBalancedWeighsCosts(t *testing.T) {
 		t.Errorf("%d stayed and %d left, want 55 and 45", l, o)
 	}
 }
+
+// TestDuplicateMulticast: a multicast counts only from the neighbour that is on the shortest path
+// from its origin, and never once it has been here (IR 3.4, 5.6).
+func TestDuplicateMulticast(t *testing.T) {
+	r := &Router{node: "0/C"}
+	near := func(id string) *neighbour {
+		n := &neighbour{}
+		n.id.Store(&id)
+		return n
+	}
+	nodes := knownNodes{}
+	for i, id := range []string{"A", "B"} {
+		n := &node{id: id, index: i + 1}
+		n.route.Store(&nodeRoute{info: linkstate.Node{Inbound: n.index}})
+		nodes[id] = n
+	}
+	r.nodesView.Store(&nodes)
+	trace := func(entries ...string) (l amqp.Raw) {
+		list := amqp.List{}
+		for _, e := range entries {
+			list = append(list, e)
+		}
+		return amqp.AppendValue(nil, list)
+	}
+	tests := []struct {
+		name    string
+		dist    Distribution
+		near    *neighbour
+		control bool
+		ingress string
+		trace   []string
+		want    bool
+	}{
+		{"from its origin", Multicast, near("A"), false, "0/A", []string{"0/A"}, false},
+		{"another way round", Multicast, near("B"), false, "0/A", []string{"0/A", "0/B"}, true},
+		{"balanced", Balanced, near("B"), false, "0/A", []string{"0/A", "0/B"}, false},
+		{"control", Multicast, near("B"), true, "0/A", []string{"0/A", "0/B"}, false},
+		{"unknown origin", Multicast, near("B"), false, "0/X", []string{"0/X", "0/B"}, false},
+		{"unknown neighbour", Multicast, &neighbour{}, false, "0/A", []string{"0/A", "0/B"}, false},
+		{"back again", Multicast, near("A"), false, "0/A", []string{"0/A", "0/C", "0/A"}, true},
+		{"of a client", Multicast, nil, false, "0/A", []string{"0/A", "0/B"}, false},
+	}
+	for _, tt := range tests {
+		m := &message{in: &inLink{near: tt.near, control: tt.control}}
+		m.notes = annotations{ingress: []byte(tt.ingress), hasIngress: true, trace: trace(tt.trace...), hops: len(tt.trace)}
+		if got := r.isDuplicate(m, &address{dist: tt.dist}); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}

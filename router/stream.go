@@ -37,7 +37,7 @@ func (c *Conn) beginStream(in *inLink, p *partial, m *message) {
 	m.settled = p.settled
 	in.usedLocked(b.now)
 	c.mu.Unlock()
-	if f.paths() == 0 {
+	if f.paths() == 0 || c.r.isDuplicate(m, a) {
 		p.discard = true
 		p.outcome, p.noPath = m.refusal, !in.anon && (m.refusal == nil || sameRaw(m.refusal, rejectUnavailable))
 		if p.outcome == nil {
