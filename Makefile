@@ -2,11 +2,14 @@
 # make test   everything a change must pass
 # make build  the programs, in ./bin
 # make docs   the pages that are made from the schema and the programs
+# make demo   three routers and real clients; one router is killed
+# make soak   networks of routers under faults for SOAK
 # make fuzz   every decoder under random input, FUZZTIME each
 
 GO       ?= go
 CONF     ?= examples/qdrouterd.conf
 FUZZTIME ?= 10m
+SOAK     ?= 2m
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # Used to install what the tests need; empty for root and where there is no sudo.
@@ -16,7 +19,7 @@ NODE_CLIENTS := tests/clients/node
 NODE_STAMP   := $(NODE_CLIENTS)/node_modules/.package-lock.json
 
 .NOTPARALLEL:
-.PHONY: build run test lint unit system fuzz fuzz-short clients python-client docs clean
+.PHONY: build run test lint unit system fuzz fuzz-short clients python-client docs demo soak clean
 
 build:
 	$(GO) build -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/...
@@ -43,6 +46,15 @@ unit:
 # plain "go test" skips its tests.
 system: clients
 	QDROUTER_REQUIRE_CLIENTS=1 $(GO) test -count=1 -timeout 15m ./tests/...
+
+# Path redundancy: examples/path-redundancy/README.md tells what is seen.
+demo: build python-client
+	@examples/path-redundancy/demo.sh
+
+# Routers killed and connections cut under traffic. "make test" does it for a
+# shorter time.
+soak:
+	QDROUTER_SOAK=$(SOAK) $(GO) test -count=1 -timeout 30m -run '^TestNetworkSoak$$' -v ./tests
 
 fuzz-short: FUZZTIME = 10s
 fuzz-short: fuzz

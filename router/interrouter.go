@@ -121,6 +121,9 @@ func (r *Router) setRoute(info *linkstate.Node) {
 		return
 	}
 	rt := &nodeRoute{cost: int32(min(info.Cost, 1<<30)), origins: info.Origins, info: *info}
+	if !rt.origins.Has(0) { // a neighbour without paths yet: our own messages may go there (IR 3.3)
+		rt.origins = linkstate.Set{1}
+	}
 	if info.Reachable() {
 		rt.via = r.near[info.Out]
 	}
