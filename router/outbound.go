@@ -454,7 +454,7 @@ func (c *Conn) closeOut(out *outLink, b *batch) {
 			it.stream.dead = true
 			it.stream.drop(b)
 		}
-		if it.started && it.ref.d != nil {
+		if it.started && it.ref.d != nil && !out.settles {
 			if st := it.ref.state(); out.sess.out.Get(st.id) == it.ref {
 				out.sess.out.Take(st.id)
 			} else {

@@ -229,6 +229,7 @@ type peer struct {
 	s   *amqp.Session // the first one
 
 	in       []byte // for the router, left over from the last read
+	half     []byte // of a frame of the router
 	read     int    // octets of one read of the router; 0 = all there is
 	holdWin  bool   // do not renew the session's incoming window
 	done     bool
@@ -331,16 +332,12 @@ func (p *peer) pump() (moved bool) {
 
 // hear gives octets of the router to the peer's engine, which keeps it to the standard.
 func (p *peer) hear(out []byte) {
-	n, err := p.eng.Input(out)
+	p.half = append(p.half, out...)
+	n, err := p.eng.Input(p.half)
 	if err != nil {
 		p.g.t.Fatalf("the router broke the protocol: %v", err)
 	}
-	if n != len(out) {
-		out = out[n:]
-		p.w.mu.Lock()
-		p.w.out = append(append([]byte(nil), out...), p.w.out...)
-		p.w.mu.Unlock()
-	}
+	p.half = append([]byte(nil), p.half[n:]...)
 	if p.unstable != nil {
 		p.g.t.Fatalf("the router broke the protocol: %v", p.unstable)
 	}
@@ -510,7 +507,7 @@ func stateText(state amqp.Raw) string {
 		if m.UndeliverableHere {
 			s += " undeliverable"
 		}
-		if v, err := m.MessageAnnotations.Value(); err == nil {
+		if v, err := m.MessageAnnotations.Value(); err == nil && v != nil {
 			s += " " + traceValue(v)
 		}
 		return s
