@@ -312,7 +312,7 @@ const freeMax = 2048
 
 // recycle keeps a delivery that neither side knows any more.
 func (c *Conn) recycle(d *delivery) {
-	if len(c.free) >= freeMax {
+	if d.told || len(c.free) >= freeMax {
 		return
 	}
 	many := d.many

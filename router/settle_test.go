@@ -327,3 +327,35 @@ func TestDispositionRanges(t *testing.T) {
 		t.Errorf("load %d is left", n)
 	}
 }
+
+// TestSenderSpeaksOfWhatEnds: the sender's word on a delivery is on its way to the receiver's
+// connection when the receiver settles it and the sender's side makes use of its record again
+// (architecture: both ends settle at once).
+func TestSenderSpeaksOfWhatEnds(t *testing.T) {
+	for _, settled := range []bool{false, true} {
+		g := newRig(t, nil)
+		a, b := g.peer(nil), g.peer(nil)
+		r := b.receiver("q", 10)
+		s := a.sender("q")
+		x := s.send("1")
+		g.run()
+		a.c.Begin()
+		a.c.mu.Lock()
+		engine{a.c}.Disposition(s.in().sess.s, &amqp.Disposition{Role: amqp.RoleSender, First: uint32(x.id), Settled: settled, State: stateReceived})
+		a.c.mu.Unlock() // the word is in the reader's batch
+		r.say(0, 0, amqp.StateAccepted, true)
+		a.c.b.run()
+		a.c.End()
+		if !settled {
+			wantSaid(t, []*sent{x}, "accepted settled")
+		}
+		list := s.sendN(3)
+		g.run()
+		r.say(1, 3, amqp.StateAccepted, true)
+		wantSaid(t, list, "accepted settled")
+		s.wantCredit(t, 250, false)
+		if n := r.out().load.Load(); n != 0 {
+			t.Errorf("load %d is left", n)
+		}
+	}
+}
