@@ -26,6 +26,7 @@ type node struct {
 	raLSSeq, raMobileSeq int64
 	behind               int // advertisements in a row below what we hold
 	needLSR, needMAR     bool
+	owedLSU              bool      // it asked before there was a way to answer
 	lsrAt, marAt         time.Time // last sent
 	marOut               bool      // a MAR for a MAU that did not fit is unanswered
 
@@ -35,13 +36,12 @@ type node struct {
 
 	keepAlive int // ticks without anything that speaks for it; never reset (IR 9.9)
 
-	// The path, as last computed.
+	// The path, as last computed; all zero and inbound -1 without one.
 	nextHop *node // nil when reached over its own link or not at all
 	cost    int64
 	hops    int
 	origins Set
 	inbound int
-	lostAt  time.Time // when it came out of reach; zero while it is in reach or withdrawn
 
 	route Node // as the owner knows it
 }
@@ -127,6 +127,9 @@ func (e *Engine) checkInstance(n *node, instance, version int64) {
 func (e *Engine) setPeers(n *node, peers []Peer, seq int64) {
 	n.peers, n.lsSeq = peers, seq
 	e.recompute = true
+	if e.computeAt.IsZero() {
+		e.computeAt = e.now.Add(computeDelay * time.Duration(1+len(e.nodes)/computeSize))
+	}
 	e.paths.setPeers(n.index, e.edges(n.index, peers))
 }
 
@@ -167,7 +170,11 @@ func (e *Engine) raReceived(m *RA) {
 	n.raLSSeq, n.raMobileSeq = m.LSSeq, m.MobileSeq
 	e.checkBehind(n, m)
 	if n.lsSeq < m.LSSeq {
-		e.sendLSR(n)
+		if n.out() != 0 {
+			e.sendLSR(n)
+		} else {
+			n.needLSR = true
+		}
 	}
 	if n.mobileSeq < m.MobileSeq {
 		n.needMAR = true
@@ -199,17 +206,29 @@ func (e *Engine) checkBehind(n *node, m *RA) {
 	}
 }
 
-// lsrReceived follows IR 2.9. The asker's version is filled in, its instance is unknown.
+// lsrReceived follows IR 2.9. The asker's version is filled in, its instance is unknown. An
+// answer that could not go yet waits for a path.
 func (e *Engine) lsrReceived(m *LSR) {
 	if m.ID == e.cfg.ID {
 		return
 	}
-	if e.byID[m.ID] == nil {
-		e.find(m.ID).version = m.Version
+	n := e.byID[m.ID]
+	if n == nil {
+		n = e.find(m.ID)
+		n.version = m.Version
 	}
+	if n.out() == 0 {
+		n.owedLSU = true
+		return
+	}
+	e.sendLSU(n)
+}
+
+func (e *Engine) sendLSU(n *node) {
+	n.owedLSU = false
 	u := &LSU{ID: e.cfg.ID, Version: ProtocolVersion, Area: Area, Instance: e.cfg.Instance, LSSeq: e.lsSeq,
 		LinkState: LinkState{ID: e.cfg.ID, Area: Area, LSSeq: e.lsSeq, Peers: e.peers}}
-	e.do(Send{Scope: ToRouter, Router: m.ID, Message: u})
+	e.do(Send{Scope: ToRouter, Router: n.id, Message: u})
 	e.logf(ModuleLS, Trace, "SENT: %s", u)
 }
 
