@@ -66,7 +66,7 @@ func (c *Conn) choose(in *inLink, a *address, f *forwarding, b *batch) *outLink 
 		return f.outs[0]
 	}
 	if in.run > 0 && in.runTo != nil {
-		if out := in.runTo; out.credit.Load() > 0 && out.load.Load() < out.capacity {
+		if out := in.runTo; out.addr == a && out.credit.Load() > 0 && out.load.Load() < out.capacity {
 			in.run--
 			return out
 		}
