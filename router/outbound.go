@@ -90,10 +90,11 @@ func (c *Conn) undeliverable(ref copyRef, owes *inLink, settled bool, out *outLi
 
 // hold queues an item. Settled deliveries that wait keep their sender's credit, so that a
 // consumer that is merely behind slows its senders down; once the link has been without credit
-// for a while they do not, and overload drops the older ones (RT F93).
+// for a while they do not, and overload drops the older ones (RT F93). So it does at once with
+// those that hold nobody's credit: further copies of a multicast, messages of this router.
 func (c *Conn) hold(out *outLink, it item, b *batch) {
 	if it.settled && it.stream == nil {
-		if out.stalled {
+		if out.stalled || it.owes == nil {
 			if it.owes != nil {
 				b.credit(it.owes, false)
 				it.owes = nil
@@ -101,7 +102,7 @@ func (c *Conn) hold(out *outLink, it item, b *batch) {
 			if out.queue.len() >= int(out.capacity) {
 				c.dropOverload(out, b)
 			}
-		} else if it.owes != nil && !out.owing {
+		} else if !out.owing {
 			out.owing = true
 			if len(c.owing) == 0 {
 				c.r.timers.wakeBy(c, b.now+stallAfter)
