@@ -1,6 +1,7 @@
 package linkstate
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -10,6 +11,8 @@ import (
 )
 
 const ms = time.Millisecond
+
+var large = flag.Bool("large", false, "simulate 200 routers too")
 
 // Whatever happened to a network, after quiet it is as it should be; see network.wrong.
 func TestNetworkAfterQuiet(t *testing.T) {
@@ -118,8 +121,8 @@ func TestConvergence(t *testing.T) {
 	}{{"line", 20}, {"ring", 20}, {"random", 20}, {"random", 200}}
 	for _, tt := range tests {
 		t.Run(fmt.Sprint(tt.shape, " of ", tt.size), func(t *testing.T) {
-			if testing.Short() && tt.size > 20 {
-				t.Skip("long")
+			if tt.size > 20 && !*large {
+				t.Skip("takes a while; give -large")
 			}
 			n := build(1, tt.size, tt.shape)
 			n.run(4 * time.Second)
@@ -134,16 +137,20 @@ func TestConvergence(t *testing.T) {
 			t.Logf("start: 4s + %v for radius %d, %d octets: %v", took, radius, n.bytes, n.sent)
 
 			c := n.cables[len(n.cables)/2] // of a random graph, one of the tree
-			faults := []struct {
+			type fault struct {
 				name  string
 				do    func()
 				bound time.Duration
-			}{
+			}
+			faults := []fault{
 				{"cut", func() { n.cut(c, 0) }, 3 * time.Second},
 				{"join", func() { n.join(c) }, 4 * time.Second},
 				{"silence", func() { c.deaf = true }, 6 * time.Second},
 				{"hearing", func() { c.deaf = false }, 4 * time.Second},
 				{"restart", func() { n.routers[tt.size/3].restart(time.Second); n.run(time.Second) }, 5 * time.Second},
+			}
+			if tt.size > 20 {
+				faults = []fault{faults[0], faults[4]} // the others take long to simulate
 			}
 			for _, f := range faults {
 				n.run(10 * time.Second)

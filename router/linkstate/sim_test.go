@@ -443,18 +443,17 @@ func (n *network) wrong() string {
 	g := n.graph()
 	if !maps.EqualFunc(g, n.known, maps.Equal[map[string]int64]) {
 		n.known, n.trees = g, make(map[string]reference)
-		for id := range g {
-			n.trees[id] = g.tree(id)
+		for _, r := range n.sample() {
+			n.trees[r.id] = g.tree(r.id)
 		}
 	}
 	trees := n.trees
 	for _, r := range n.routers {
-		if s := r.wrongLinkState(g, trees); s != "" {
+		if s := r.wrongLinkState(g); s != "" {
 			return s
 		}
 	}
-	for i := 0; i < len(n.routers); i += 1 + len(n.routers)/21 {
-		r := n.routers[i]
+	for _, r := range n.sample() {
 		if s := r.wrongRoutes(trees); s != "" {
 			return s
 		}
@@ -468,9 +467,32 @@ func (n *network) wrong() string {
 	return ""
 }
 
-func (r *simRouter) wrongLinkState(g graph, trees map[string]reference) string {
-	ids := slices.Sorted(maps.Keys(trees[r.id].dist))
-	for _, id := range append([]string{r.id}, ids...) {
+// sample is all routers, or some twenty of them.
+func (n *network) sample() []*simRouter {
+	var some []*simRouter
+	for i := 0; i < len(n.routers); i += 1 + len(n.routers)/21 {
+		some = append(some, n.routers[i])
+	}
+	return some
+}
+
+// reach lists who can be reached from id, id first.
+func (g graph) reach(id string) []string {
+	ids, seen := []string{id}, map[string]bool{id: true}
+	for i := 0; i < len(ids); i++ {
+		for to := range g[ids[i]] {
+			if !seen[to] {
+				seen[to] = true
+				ids = append(ids, to)
+			}
+		}
+	}
+	slices.Sort(ids[1:])
+	return ids
+}
+
+func (r *simRouter) wrongLinkState(g graph) string {
+	for _, id := range g.reach(r.id) {
 		peers, seq := r.engine.peers, r.engine.lsSeq
 		if id != r.id {
 			o := r.engine.byID[id]
@@ -513,7 +535,7 @@ func (r *simRouter) wrongRoutes(trees map[string]reference) string {
 			return fmt.Sprintf("%s has route %+v, want %s at cost %d", r.id, route, hop, dist)
 		}
 		for o := range own.dist {
-			if o == r.id {
+			if _, ok := trees[o]; !ok || o == r.id {
 				continue
 			}
 			want := false
