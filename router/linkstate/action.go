@@ -26,6 +26,7 @@ type LinkDown struct{ Link LinkID }
 type Received struct {
 	Link    LinkID
 	Message Message
+	Trace   int // routers in its trace, the sender being the first; counts for RA only
 }
 
 // LocalAdded says that an address got its first local destination (IR 2.12), or that the

@@ -55,15 +55,15 @@ func BenchmarkLinkChange(b *testing.B) {
 		for p, cost := range peers[i] {
 			m.LinkState.Peers = append(m.LinkState.Peers, Peer{id(p), cost})
 		}
-		step(Received{1, &RA{ID: id(i), Version: 1, Instance: 1, LSSeq: seq[i]}})
-		step(Received{1, m})
+		step(Received{Link: 1, Message: &RA{ID: id(i), Version: 1, Instance: 1, LSSeq: seq[i]}})
+		step(Received{Link: 1, Message: m})
 	}
 	greet := func() {
 		for p, cost := range peers[0] {
 			if e.links[LinkID(p)] == nil {
 				step(LinkUp{LinkID(p), cost})
 			}
-			step(Received{LinkID(p), &Hello{ID: id(p), Version: 1, Instance: 1, Seen: []string{id(0)}}})
+			step(Received{Link: LinkID(p), Message: &Hello{ID: id(p), Version: 1, Instance: 1, Seen: []string{id(0)}}})
 		}
 	}
 	greet()

@@ -177,7 +177,7 @@ func (e *Engine) receive(ev Received) {
 	case *RA:
 		if e.compatible(m, m.ID, m.Version) {
 			e.logf(ModuleLS, Trace, "RCVD: %s", m)
-			e.raReceived(m)
+			e.raReceived(m, ev.Trace)
 		}
 	case *LSU:
 		if e.compatible(m, m.ID, m.Version) {

@@ -107,11 +107,11 @@ func (s *script) wantTicks(n int, want ...string) {
 // What routers other than A say. Their instances are 7 unless given.
 
 func hello(link LinkID, id string, seen ...string) Event {
-	return Received{link, &Hello{ID: id, Version: 1, Area: "0", Instance: 7, Seen: seen}}
+	return Received{Link: link, Message: &Hello{ID: id, Version: 1, Area: "0", Instance: 7, Seen: seen}}
 }
 
 func ra(id string, lsSeq, mobileSeq int64) Event {
-	return Received{1, &RA{ID: id, Version: 1, Area: "0", Instance: 7, LSSeq: lsSeq, MobileSeq: mobileSeq}}
+	return Received{Link: 1, Message: &RA{ID: id, Version: 1, Area: "0", Instance: 7, LSSeq: lsSeq, MobileSeq: mobileSeq}}
 }
 
 // lsu has peers as "C:2".
@@ -124,13 +124,13 @@ func lsu(id string, seq int64, peers ...string) Event {
 		fmt.Sscan(cost, &peer.Cost)
 		ls.Peers = append(ls.Peers, peer)
 	}
-	return Received{1, &LSU{ID: id, Version: 1, Area: "0", Instance: 7, LSSeq: seq, LinkState: ls}}
+	return Received{Link: 1, Message: &LSU{ID: id, Version: 1, Area: "0", Instance: 7, LSSeq: seq, LinkState: ls}}
 }
 
-func lsr(id string) Event { return Received{1, &LSR{ID: id, Version: 1, Area: "0"}} }
+func lsr(id string) Event { return Received{Link: 1, Message: &LSR{ID: id, Version: 1, Area: "0"}} }
 
 func mar(id string, have int64) Event {
-	return Received{1, &MAR{ID: id, Version: 1, Area: "0", HaveSeq: have}}
+	return Received{Link: 1, Message: &MAR{ID: id, Version: 1, Area: "0", HaveSeq: have}}
 }
 
 func diff(id string, seq int64, add, del []string) Event {
@@ -138,12 +138,12 @@ func diff(id string, seq int64, add, del []string) Event {
 	for i := range hints {
 		hints[i] = TreatBalanced
 	}
-	return Received{1, &MAU{ID: id, Version: 1, Area: "0", MobileSeq: seq, Treatments: hints,
+	return Received{Link: 1, Message: &MAU{ID: id, Version: 1, Area: "0", MobileSeq: seq, Treatments: hints,
 		Add: append([]string{}, add...), Delete: append([]string{}, del...)}}
 }
 
 func absolute(id string, seq int64, exist ...string) Event {
-	return Received{1, &MAU{ID: id, Version: 1, Area: "0", MobileSeq: seq, Treatments: []Treatment{}, Exist: append([]string{}, exist...)}}
+	return Received{Link: 1, Message: &MAU{ID: id, Version: 1, Area: "0", MobileSeq: seq, Treatments: []Treatment{}, Exist: append([]string{}, exist...)}}
 }
 
 // withB returns a script in which A has the neighbour B over link 1 at cost 3, with link state 1
@@ -219,7 +219,7 @@ func TestNeighbour(t *testing.T) {
 	t.Run("that is ourselves is none and not reported", func(t *testing.T) {
 		s := newScript(t)
 		s.step(LinkUp{1, 1})
-		s.want(Received{1, &Hello{ID: "A", Version: 1, Instance: instance, Seen: []string{"A"}}})
+		s.want(Received{Link: 1, Message: &Hello{ID: "A", Version: 1, Instance: instance, Seen: []string{"A"}}})
 		s.wantNoLog("Duplicate")
 	})
 	t.Run("on no link of ours is none", func(t *testing.T) {
@@ -315,6 +315,22 @@ func TestLinkStateSequences(t *testing.T) {
 	s.want(lsu("A", 9, "B:9"))
 }
 
+// IR 2.14, 5.6: of the copies of an advertisement the first goes on, and any that came a shorter
+// way, as 1.19 may not take the first.
+func TestRelay(t *testing.T) {
+	s := withB(t)
+	copyOf := func(trace int) Event {
+		return Received{Link: 1, Message: &RA{ID: "B", Version: 1, Instance: 7, LSSeq: 1, MobileSeq: 0}, Trace: trace}
+	}
+	s.want(copyOf(4), "relay")
+	s.want(copyOf(4))
+	s.want(copyOf(5))
+	s.want(copyOf(3), "relay")
+	s.want(copyOf(3))
+	s.wait(time.Second)
+	s.want(copyOf(5), "relay")
+}
+
 // IR 2.9: who asks becomes known; the answer waits for a way to give it.
 func TestRequestFromUnknown(t *testing.T) {
 	s := withB(t)
@@ -329,7 +345,7 @@ func TestRequestFromUnknown(t *testing.T) {
 // IR 2.11: another instance is a restart.
 func TestRestart(t *testing.T) {
 	restarted := func(s *script) []string {
-		return s.step(Received{1, &RA{ID: "B", Version: 1, Instance: 8, LSSeq: 1}})
+		return s.step(Received{Link: 1, Message: &RA{ID: "B", Version: 1, Instance: 8, LSSeq: 1}})
 	}
 	s := withB(t)
 	s.step(diff("B", 1, []string{"M0q"}, nil))
@@ -338,7 +354,7 @@ func TestRestart(t *testing.T) {
 	}
 	s.wantLog("ROUTER 2 Detected Restart of Router Node B")
 	s.want(lsu("B", 9, "A:3", "X:1")) // of the former life: not ours to keep
-	s.want(Received{1, &LSU{ID: "B", Version: 1, Instance: 8, LSSeq: 1, LinkState: LinkState{ID: "B", LSSeq: 1, Peers: []Peer{{"A", 3}}}}})
+	s.want(Received{Link: 1, Message: &LSU{ID: "B", Version: 1, Instance: 8, LSSeq: 1, LinkState: LinkState{ID: "B", LSSeq: 1, Peers: []Peer{{"A", 3}}}}})
 	s.want(diff("B", 1, []string{"M0r"}, nil), "+M0r at B hint 3")
 	if n := s.e.Nodes()[1]; n.Instance != 8 || !slices.Equal(n.LinkState, []string{"A"}) {
 		t.Errorf("B is %+v", n)
@@ -390,12 +406,12 @@ func TestAges(t *testing.T) {
 func TestProtocolVersion(t *testing.T) {
 	s := withB(t)
 	for range 2 {
-		s.want(Received{1, &Hello{ID: "X", Version: 2, Seen: []string{"A"}}})
-		s.want(Received{1, &RA{ID: "X", Version: 2, LSSeq: 3}})
-		s.want(Received{1, &LSR{ID: "X", Version: 2}})
-		s.want(Received{1, &LSU{ID: "X", Version: 2}})
-		s.want(Received{1, &MAR{ID: "B", Version: 2}})
-		s.want(Received{1, &MAU{ID: "B", Version: 2}})
+		s.want(Received{Link: 1, Message: &Hello{ID: "X", Version: 2, Seen: []string{"A"}}})
+		s.want(Received{Link: 1, Message: &RA{ID: "X", Version: 2, LSSeq: 3}})
+		s.want(Received{Link: 1, Message: &LSR{ID: "X", Version: 2}})
+		s.want(Received{Link: 1, Message: &LSU{ID: "X", Version: 2}})
+		s.want(Received{Link: 1, Message: &MAR{ID: "B", Version: 2}})
+		s.want(Received{Link: 1, Message: &MAU{ID: "B", Version: 2}})
 	}
 	want := []string{"ROUTER 4 Received HELLO at protocol version 2 from X.  Ignoring.",
 		"ROUTER_MA 4 Received MAR at protocol version 2 from B.  Ignoring."}
@@ -525,9 +541,9 @@ func TestMobileReceiving(t *testing.T) {
 	})
 	t.Run("hints that do not fit their list are ignored", func(t *testing.T) {
 		s := prepared(t)
-		s.want(Received{1, &MAU{ID: "B", MobileSeq: 2, Treatments: []Treatment{1}, Add: []string{"M0x", "M0y"}, Delete: []string{}}},
+		s.want(Received{Link: 1, Message: &MAU{ID: "B", MobileSeq: 2, Treatments: []Treatment{1}, Add: []string{"M0x", "M0y"}, Delete: []string{}}},
 			"+M0x at B hint -1", "+M0y at B hint -1")
-		s.want(Received{1, &MAU{ID: "B", MobileSeq: 3, Treatments: []Treatment{9, 0}, Add: []string{"M0v", "M0w"}, Delete: []string{}}},
+		s.want(Received{Link: 1, Message: &MAU{ID: "B", MobileSeq: 3, Treatments: []Treatment{9, 0}, Add: []string{"M0v", "M0w"}, Delete: []string{}}},
 			"+M0v at B hint -1", "+M0w at B hint 0")
 	})
 	t.Run("malformed ones are logged and dropped", func(t *testing.T) {
@@ -540,7 +556,7 @@ func TestMobileReceiving(t *testing.T) {
 			{ID: "B", MobileSeq: 2, Exist: []string{}, Malformed: true},
 		} {
 			s := prepared(t)
-			s.want(Received{1, &m})
+			s.want(Received{Link: 1, Message: &m})
 			s.wantLog("ROUTER_MA 5 Received malformed MAU from B")
 		}
 	})

@@ -19,8 +19,9 @@ type node struct {
 	lsSeq int64  // 0 = none
 	seen  time.Time
 
-	ra   RA        // the last one
-	raAt time.Time // when it came
+	ra      RA        // the last one
+	raAt    time.Time // when it came
+	raTrace int       // shortest trace of those copies of it that were passed on
 
 	// What it last advertised, and what became of asking for it.
 	raLSSeq, raMobileSeq int64
@@ -154,16 +155,21 @@ func (e *Engine) edges(from int, peers []Peer) []edge {
 }
 
 // raReceived follows IR 2.8. Of the copies that come over several paths the first counts: an RA
-// that says the same within a second is one.
-func (e *Engine) raReceived(m *RA) {
+// that says the same within a second is one. It is passed on again only with a shorter trace, as
+// 1.19 takes none that is longer than its radius allows.
+func (e *Engine) raReceived(m *RA, trace int) {
 	if m.ID == e.cfg.ID {
 		return
 	}
 	n := e.learn(m.ID, m.Version, m.Instance)
 	if n.ra == *m && e.now.Sub(n.raAt) < raRepeat {
+		if trace < n.raTrace {
+			n.raTrace = trace
+			e.do(Relay{})
+		}
 		return
 	}
-	n.ra, n.raAt = *m, e.now
+	n.ra, n.raAt, n.raTrace = *m, e.now, trace
 	e.do(Relay{})
 	e.checkInstance(n, m.Instance, m.Version)
 	n.seen = e.now

@@ -113,6 +113,7 @@ type simRouter struct {
 	local  map[string]Treatment
 	logs   []Log
 	keep   bool // logs
+	old    bool // forwards control messages as 1.19 does
 	spoken map[string]int
 	lost   int // messages that had no way
 }
@@ -321,7 +322,7 @@ func (r *simRouter) forward(m envelope, in LinkID) {
 			}
 		}
 	case ToAllMobile:
-		outs = r.outs(m.trace, r.from(m.ingress))
+		outs = r.outs(m.trace, func(n Node) bool { return r.old || r.from(m.ingress)(n) })
 	default:
 		if out := r.routes[m.Router].Out; out != 0 {
 			outs = []LinkID{out}
@@ -368,20 +369,25 @@ func (r *simRouter) put(out LinkID, m envelope) {
 // take handles a message that arrives.
 func (r *simRouter) take(link LinkID, m envelope) {
 	if m.Scope == ToNeighbours {
-		r.step(Received{link, m.Message})
+		r.step(Received{Link: link, Message: m.Message, Trace: len(m.trace)})
 		return
 	}
 	onward := func() {
 		r.forward(envelope{m.Send, m.ingress, append(slices.Clip(m.trace), r.id)}, link)
 	}
 	switch {
+	case r.old && len(m.trace) > r.radius+1:
+		r.lost++
+	case r.old && m.Scope == ToAll:
+		r.relay(Received{Link: link, Message: m.Message, Trace: len(m.trace)}, func() {})
+		onward()
 	case m.Scope == ToAll:
-		r.relay(Received{link, m.Message}, onward)
+		r.relay(Received{Link: link, Message: m.Message, Trace: len(m.trace)}, onward)
 	case m.Scope == ToAllMobile:
-		r.step(Received{link, m.Message})
+		r.step(Received{Link: link, Message: m.Message, Trace: len(m.trace)})
 		onward()
 	case m.Router == r.id:
-		r.step(Received{link, m.Message})
+		r.step(Received{Link: link, Message: m.Message, Trace: len(m.trace)})
 	case len(m.trace) > 2*r.radius+4:
 		r.lost++
 	default:
