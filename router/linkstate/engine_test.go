@@ -361,6 +361,16 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// The instance of a router known from another's link state is that of its own first one.
+func TestRestartOfALearnedRouter(t *testing.T) {
+	s := withB(t)
+	s.step(lsu("B", 2, "A:3", "C:1"))
+	s.ticks(1)
+	s.step(lsu("C", 1, "B:1", "D:1"))
+	s.step(Received{Link: 1, Message: &RA{ID: "C", Version: 1, Instance: 8, LSSeq: 1}})
+	s.wantLog("ROUTER 2 Detected Restart of Router Node C")
+}
+
 // A restart within the second keeps the instance; lower numbers twice in a row tell of it.
 func TestRestartWithinASecond(t *testing.T) {
 	s := withB(t)

@@ -240,17 +240,13 @@ func (e *Engine) sendLSU(n *node) {
 
 // lsuReceived follows IR 2.9. Its instance tells us of no restart, but one that is not the
 // router's own comes from its former life, or from a new one that we shall hear of: with it the
-// sequence means nothing. 1.19 takes it.
+// sequence means nothing. 1.19 takes it. It also fills in an instance only for a new record, and
+// then sees no restart of a router it knew from the link states of others.
 func (e *Engine) lsuReceived(m *LSU) {
 	if m.ID == e.cfg.ID {
 		return
 	}
-	n := e.byID[m.ID]
-	if n == nil {
-		n = e.learn(m.ID, m.Version, m.Instance)
-	} else if n.version < 0 {
-		n.version = m.Version
-	}
+	n := e.learn(m.ID, m.Version, m.Instance)
 	if n.known && m.Instance != 0 && m.Instance != n.instance {
 		return
 	}
