@@ -356,6 +356,10 @@ func propsText(m amqp.Map) string {
 
 func (e engine) RemoteBegin(s *amqp.Session, _ *amqp.Begin) *amqp.Error {
 	s.Owner = &session{conn: e.Conn, s: s, frameSize: 256}
+	if e.o.MaxSessionFrames == 0 {
+		// Until it is known what frames the peer sends.
+		s.WindowTarget = min(max(windowMin, e.o.LinkCapacity), windowMax)
+	}
 	e.b.touch(e.Conn)
 	return nil
 }

@@ -55,6 +55,9 @@ func TestMulticastOutcome(t *testing.T) {
 			if !slices.Equal(x.said, tt.want) {
 				t.Errorf("the sender heard %q, want %q", x.said, tt.want)
 			}
+			if log := strings.Join(g.log.take("ROUTER_CORE"), " "); (tt.name == "declared") != strings.Contains(log, "Transactions are not supported for multicast messages") {
+				t.Errorf("log %q", log)
+			}
 			if tt.want != nil {
 				s.wantCredit(t, 250, false)
 			} else {

@@ -631,12 +631,22 @@ func (e *end) start(d *amqp.OutDelivery) *sending {
 	return &sending{sent: x, e: e, d: d}
 }
 
+// some sends what the session window takes of the payload and returns how much that was.
+func (s *sending) some(payload []byte, last bool) int {
+	n, began := s.e.l.SendFrames(s.d, !s.begun, last, payload, 1<<30)
+	s.begun = s.begun || began
+	return n
+}
+
+// frames sends all of the payload; what moves is what it takes to open the session window.
 func (s *sending) frames(payload []byte, last bool) {
 	s.e.p.g.t.Helper()
-	if n, _ := s.e.l.SendFrames(s.d, !s.begun, last, payload, 1<<30); n != len(payload) {
-		s.e.p.g.t.Fatalf("the session window took %d of %d octets", n, len(payload))
+	for n := s.some(payload, last); n < len(payload); n = s.some(payload, last) {
+		payload = payload[n:]
+		if s.e.p.g.run(); s.e.p.s.OutWindow() == 0 {
+			s.e.p.g.t.Fatalf("the session window is closed to %d octets", len(payload))
+		}
 	}
-	s.begun = true
 }
 
 func (s *sending) more(payload []byte) { s.e.p.g.t.Helper(); s.frames(payload, false) }
