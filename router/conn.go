@@ -596,8 +596,9 @@ func (c *Conn) renewWindows() {
 	for i, in := range c.b.links {
 		s := in.sess
 		if s.held.Load() > heldHigh {
-			if s.holding.CompareAndSwap(false, true) {
+			if !s.holding.Load() {
 				c.mu.Lock()
+				s.holding.Store(true)
 				s.s.Hold = true
 				c.mu.Unlock()
 				if s.held.Load() <= heldLow { // drained meanwhile: nobody else will resume it
