@@ -254,7 +254,6 @@ func (c *Conn) Done() {
 	c.ended = true
 	c.Begin()
 	b := c.b
-	c.r.timers.remove(c)
 	c.mu.Lock()
 	for c.writing { // the last words; the owner has bounded how long they may take
 		c.writerGone = make(chan struct{})
@@ -273,6 +272,7 @@ func (c *Conn) Done() {
 	c.eng.Out, c.spare = nil, nil
 	c.waiting, c.owing, c.free = nil, nil, nil
 	c.mu.Unlock()
+	c.r.timers.remove(c) // nothing wakes a dead connection any more
 	b.run()
 	c.End()
 	c.r.removeConn(c, opened)
