@@ -355,7 +355,9 @@ func (c *Conn) transmitStream(o *op, b *batch) {
 	}
 	if out.closed || c.dead {
 		s.dead = true
-		c.undeliverable(o.ref, o.in, o.settled, out, b)
+		if o.kind == opStream { // else what is queued of it is seen off with the link
+			c.undeliverable(o.ref, o.in, o.settled, out, b)
+		}
 		return
 	}
 	if o.kind == opStream {

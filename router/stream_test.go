@@ -2,6 +2,7 @@ package router
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -540,5 +541,40 @@ func TestManyStreams(t *testing.T) {
 		if n := x.e.in().sess.held.Load(); n != 0 {
 			t.Errorf("%d octets are held", n)
 		}
+	}
+}
+
+// TestStreamToBrokenSocket: the receiver's socket breaks in the middle of a stream; its sender is
+// told, and nothing is given back twice.
+func TestStreamToBrokenSocket(t *testing.T) {
+	for _, settled := range []bool{false, true} {
+		g, s, r := streamRig(t, 10)
+		s.p.read = 20000
+		m := bigMessage(600000)
+		x := s.start(&amqp.OutDelivery{Settled: settled})
+		x.more(m[:150000])
+		g.run()
+		out := r.out()
+		r.p.w.mu.Lock()
+		r.p.w.err = errors.New("broken pipe")
+		r.p.w.mu.Unlock()
+		x.more(m[150000:400000])
+		y := s.p.sender("q") // to the same link, not yet closed
+		y.sendN(3)
+		g.run()
+		x.last(m[400000:])
+		g.run()
+		if !settled {
+			wantSaid(t, []*sent{x.sent}, "released", "released settled")
+		}
+		if n := out.load.Load(); n != 0 {
+			t.Errorf("settled %v: load %d is left", settled, n)
+		}
+		if n := s.in().sess.held.Load(); n != 0 {
+			t.Errorf("%d octets are held", n)
+		}
+		r = g.peer(nil).receiver("q", 10)
+		s.wantCredit(t, 250, false)
+		y.wantCredit(t, 250, false)
 	}
 }
