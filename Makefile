@@ -60,12 +60,7 @@ fuzz-short: FUZZTIME = 10s
 fuzz-short: fuzz
 
 fuzz:
-	@set -e; for pkg in $$(grep -l --include='*_test.go' -r '^func Fuzz' . | xargs -r -n1 dirname | sort -u); do \
-	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
-	    echo "fuzz $$pkg $$target $(FUZZTIME)"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
-	  done; \
-	done
+	GO=$(GO) tests/fuzz.sh $(FUZZTIME)
 
 # The clients of the whole-system tests: Debian's Proton for /usr/bin/python3,
 # and rhea at the version of package-lock.json.

@@ -610,6 +610,28 @@ func TestErrorBeforeOpen(t *testing.T) {
 	}
 }
 
+// TestOpenFields: an open need not say who it is from; what it says must be of the right type
+// (CFG R28).
+func TestOpenFields(t *testing.T) {
+	open := func(body string) ([]byte, *talk) {
+		b := wire(body)
+		return append([]byte{0, 0, 0, byte(len(b) + 8), 2, 0, 0, 0}, b...), newTalk(t, testConfig)
+	}
+	for _, body := range []string{"00 53 10 c0 02 01 40", "00 53 10 45"} {
+		b, v := open(body)
+		if err := v.input(b); err != nil {
+			t.Errorf("open %s: %v", body, err)
+		}
+		v.wantEvents("open ")
+	}
+	for _, body := range []string{"00 53 10 c0 02 01 43", "00 53 10 c0 06 03 40 40 a1 01 61", "00 53 10 c0 05 05 40 40 40 40 41"} {
+		b, v := open(body)
+		if e := (*Error)(nil); !errors.As(v.input(b), &e) || e.Condition != ErrCondDecodeError {
+			t.Errorf("open %s: %v, want %s", body, e, ErrCondDecodeError)
+		}
+	}
+}
+
 // TestHandlerErrors: what the owner refuses with an error ends the connection with it.
 func TestHandlerErrors(t *testing.T) {
 	no := &Error{Condition: ErrCondResourceLimitExceeded, Description: "no"}

@@ -248,12 +248,11 @@ func (b *batch) outcome(ref copyRef, state amqp.Raw, settled bool) {
 		st.terminal = true
 		decided = m.decide(state)
 	}
-	if settled {
-		if m.unsettled.Add(-1) == 0 {
-			b.inState(d, strengthState[m.worst.Load()], true, false)
-		}
-	} else if decided {
+	if decided && (!settled || m.unsettled.Load() > 1) {
 		b.inState(d, strengthState[m.worst.Load()], false, false)
+	}
+	if settled && m.unsettled.Add(-1) == 0 { // before this is done, d is ours too
+		b.inState(d, strengthState[m.worst.Load()], true, false)
 	}
 }
 

@@ -256,7 +256,6 @@ func (c *Conn) Done() {
 	c.ended = true
 	c.Begin()
 	b := c.b
-	c.r.timers.remove(c)
 	c.mu.Lock()
 	for c.writing { // the last words; the owner has bounded how long they may take
 		c.writerGone = make(chan struct{})
@@ -275,6 +274,7 @@ func (c *Conn) Done() {
 	c.eng.Out, c.spare = nil, nil
 	c.waiting, c.owing, c.free = nil, nil, nil
 	c.mu.Unlock()
+	c.r.timers.remove(c) // nothing wakes a dead connection any more
 	b.run()
 	c.End()
 	c.r.removeConn(c, opened)
@@ -378,6 +378,10 @@ func propsText(m amqp.Map) string {
 func (e engine) RemoteBegin(s *amqp.Session, _ *amqp.Begin) *amqp.Error {
 	if s.Owner == nil { // else begun by this end
 		s.Owner = &session{conn: e.Conn, s: s, frameSize: 256}
+	}
+	if e.o.MaxSessionFrames == 0 {
+		// Until it is known what frames the peer sends.
+		s.WindowTarget = min(max(windowMin, e.o.LinkCapacity), windowMax)
 	}
 	e.b.touch(e.Conn)
 	return nil
@@ -615,8 +619,9 @@ func (c *Conn) renewWindows() {
 	for i, in := range c.b.links {
 		s := in.sess
 		if s.held.Load() > heldHigh {
-			if s.holding.CompareAndSwap(false, true) {
+			if !s.holding.Load() {
 				c.mu.Lock()
+				s.holding.Store(true)
 				s.s.Hold = true
 				c.mu.Unlock()
 				if s.held.Load() <= heldLow { // drained meanwhile: nobody else will resume it

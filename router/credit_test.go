@@ -109,12 +109,12 @@ func TestCreditWithheld(t *testing.T) {
 		x := s.transfer(&amqp.OutDelivery{Settled: settled}, plain("1"))
 		g.run()
 		s.wantCredit(t, 249, true)
-		if !settled {
-			wantSaid(t, []*sent{x}, "released settled")
-		}
-		x = s.transfer(&amqp.OutDelivery{Settled: settled}, plain("2")) // before it takes notice of the drain
+		y := s.transfer(&amqp.OutDelivery{Settled: settled}, plain("2")) // before it takes notice of the drain
 		g.run()
 		s.wantCredit(t, 248, true)
+		if !settled {
+			wantSaid(t, []*sent{x, y}, "released settled")
+		}
 		s.l.Drained()
 		g.run()
 		s.wantCredit(t, 0, true)

@@ -19,6 +19,7 @@ type delivery struct {
 	decided   bool   // settled by the receivers while still arriving
 	final     amqp.Raw
 	senderEnd bool // settled by the sender while still arriving
+	told      bool // a word of the sender may be on its way to receivers: never used again
 
 	// One copy, or many. Each is guarded by the connection of its out-link; out itself is
 	// written by the in-link's reader before the copy is posted.

@@ -1,8 +1,8 @@
 package router
 
 import (
-	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,10 +40,10 @@ func (f *Failure) alike(g *Failure) bool {
 		f.Container == g.Container && f.User == g.User && f.Direction == g.Direction && f.Address == g.Address
 }
 
-// hostOnly cuts the port off.
+// hostOnly cuts the port off; an IPv6 address has no brackets (CFG L18).
 func hostOnly(hostPort string) string {
-	if host, _, err := net.SplitHostPort(hostPort); err == nil {
-		return host
+	if i := strings.LastIndexByte(hostPort, ':'); i >= 0 {
+		return hostPort[:i]
 	}
 	return hostPort
 }

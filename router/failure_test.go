@@ -10,9 +10,9 @@ import (
 // oldest, and no text is longer than it may be.
 func TestFailuresAreBounded(t *testing.T) {
 	var r Router
-	r.NoteFailure(Failure{What: LinkRefused, Reason: "r", Host: "h:1", Link: "a"})
+	r.NoteFailure(Failure{What: LinkRefused, Reason: "r", Host: "::1:1", Link: "a"})
 	r.NoteFailure(Failure{What: ConnectionRefused, Reason: "r", Host: "h:1"})
-	r.NoteFailure(Failure{What: LinkRefused, Reason: "r", Host: "h:2", Link: "b"})
+	r.NoteFailure(Failure{What: LinkRefused, Reason: "r", Host: "::1:2", Link: "b"})
 	f := r.Failures()
 	if f.LinksRefused != 2 || f.ConnectionsRefused != 1 || f.ConnectionsFailed != 0 {
 		t.Errorf("counts %d %d %d, want 2 1 0", f.LinksRefused, f.ConnectionsRefused, f.ConnectionsFailed)

@@ -195,7 +195,9 @@ func (c *Conn) walk(m *message, complete bool) bool {
 	if m.sections.Present() {
 		if e := m.notes.read(m.sections.Value(m.payload), c.o.StripIn); e != nil { // RT E56
 			m.refusal = amqp.AppendRejected(nil, e)
-			c.r.logf("ROUTER", Warning, "[C%d][L%d] Message rejected - invalid MA section: %s", c.o.ID, m.in.id, e.Description) // CFG R30
+			if complete || len(m.payload) >= streamAt || m.notes.stream { // else it comes here again
+				c.r.logf("ROUTER", Warning, "[C%d][L%d] Message rejected - invalid MA section: %s", c.o.ID, m.in.id, e.Description) // CFG R30
+			}
 			return true
 		}
 		if m.notes.hops > c.r.radius()+1 { // RT E57
@@ -327,7 +329,7 @@ const freeMax = 2048
 
 // recycle keeps a delivery that neither side knows any more.
 func (c *Conn) recycle(d *delivery) {
-	if len(c.free) >= freeMax {
+	if d.told || len(c.free) >= freeMax {
 		return
 	}
 	many := d.many

@@ -16,7 +16,7 @@ type session struct {
 	// held is how many octets of streams that came in here wait in out-links anywhere. At
 	// heldHigh the incoming window is no longer renewed, at heldLow it is again.
 	held    atomic.Int64
-	holding atomic.Bool
+	holding atomic.Bool // written with the mutex held, together with s.Hold
 
 	// frameSize is a running mean of the payload of incoming transfers, kept by the reader.
 	frameSize int

@@ -90,10 +90,11 @@ func (c *Conn) undeliverable(ref copyRef, owes *inLink, settled bool, out *outLi
 
 // hold queues an item. Settled deliveries that wait keep their sender's credit, so that a
 // consumer that is merely behind slows its senders down; once the link has been without credit
-// for a while they do not, and overload drops the older ones (RT F93).
+// for a while they do not, and overload drops the older ones (RT F93). So it does at once with
+// those that hold nobody's credit: further copies of a multicast, messages of this router.
 func (c *Conn) hold(out *outLink, it item, b *batch) {
 	if it.settled && it.stream == nil {
-		if out.stalled {
+		if out.stalled || it.owes == nil {
 			if it.owes != nil {
 				b.credit(it.owes, false)
 				it.owes = nil
@@ -101,7 +102,7 @@ func (c *Conn) hold(out *outLink, it item, b *batch) {
 			if out.queue.len() >= int(out.capacity) {
 				c.dropOverload(out, b)
 			}
-		} else if it.owes != nil && !out.owing {
+		} else if !out.owing {
 			out.owing = true
 			if len(c.owing) == 0 {
 				c.r.timers.wakeBy(c, b.now+stallAfter)
@@ -354,7 +355,9 @@ func (c *Conn) transmitStream(o *op, b *batch) {
 	}
 	if out.closed || c.dead {
 		s.dead = true
-		c.undeliverable(o.ref, o.in, o.settled, out, b)
+		if o.kind == opStream { // else what is queued of it is seen off with the link
+			c.undeliverable(o.ref, o.in, o.settled, out, b)
+		}
 		return
 	}
 	if o.kind == opStream {
@@ -454,7 +457,7 @@ func (c *Conn) closeOut(out *outLink, b *batch) {
 			it.stream.dead = true
 			it.stream.drop(b)
 		}
-		if it.started && it.ref.d != nil {
+		if it.started && it.ref.d != nil && !out.settles {
 			if st := it.ref.state(); out.sess.out.Get(st.id) == it.ref {
 				out.sess.out.Take(st.id)
 			} else {

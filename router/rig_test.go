@@ -229,6 +229,7 @@ type peer struct {
 	s   *amqp.Session // the first one
 
 	in       []byte // for the router, left over from the last read
+	half     []byte // of a frame of the router
 	read     int    // octets of one read of the router; 0 = all there is
 	holdWin  bool   // do not renew the session's incoming window
 	done     bool
@@ -331,16 +332,12 @@ func (p *peer) pump() (moved bool) {
 
 // hear gives octets of the router to the peer's engine, which keeps it to the standard.
 func (p *peer) hear(out []byte) {
-	n, err := p.eng.Input(out)
+	p.half = append(p.half, out...)
+	n, err := p.eng.Input(p.half)
 	if err != nil {
 		p.g.t.Fatalf("the router broke the protocol: %v", err)
 	}
-	if n != len(out) {
-		out = out[n:]
-		p.w.mu.Lock()
-		p.w.out = append(append([]byte(nil), out...), p.w.out...)
-		p.w.mu.Unlock()
-	}
+	p.half = append([]byte(nil), p.half[n:]...)
 	if p.unstable != nil {
 		p.g.t.Fatalf("the router broke the protocol: %v", p.unstable)
 	}
@@ -510,7 +507,7 @@ func stateText(state amqp.Raw) string {
 		if m.UndeliverableHere {
 			s += " undeliverable"
 		}
-		if v, err := m.MessageAnnotations.Value(); err == nil {
+		if v, err := m.MessageAnnotations.Value(); err == nil && v != nil {
 			s += " " + traceValue(v)
 		}
 		return s
@@ -634,12 +631,22 @@ func (e *end) start(d *amqp.OutDelivery) *sending {
 	return &sending{sent: x, e: e, d: d}
 }
 
+// some sends what the session window takes of the payload and returns how much that was.
+func (s *sending) some(payload []byte, last bool) int {
+	n, began := s.e.l.SendFrames(s.d, !s.begun, last, payload, 1<<30)
+	s.begun = s.begun || began
+	return n
+}
+
+// frames sends all of the payload; what moves is what it takes to open the session window.
 func (s *sending) frames(payload []byte, last bool) {
 	s.e.p.g.t.Helper()
-	if n, _ := s.e.l.SendFrames(s.d, !s.begun, last, payload, 1<<30); n != len(payload) {
-		s.e.p.g.t.Fatalf("the session window took %d of %d octets", n, len(payload))
+	for n := s.some(payload, last); n < len(payload); n = s.some(payload, last) {
+		payload = payload[n:]
+		if s.e.p.g.run(); s.e.p.s.OutWindow() == 0 {
+			s.e.p.g.t.Fatalf("the session window is closed to %d octets", len(payload))
+		}
 	}
-	s.begun = true
 }
 
 func (s *sending) more(payload []byte) { s.e.p.g.t.Helper(); s.frames(payload, false) }

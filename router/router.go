@@ -161,10 +161,12 @@ func (r *Router) NextConnectionID() uint64 { return r.connNumber.Add(1) }
 
 func (r *Router) addConn(c *Conn) {
 	r.connMu.Lock()
-	r.conns[c.o.ID] = c
 	closed := r.closed
+	if !closed {
+		r.conns[c.o.ID] = c
+	}
 	r.connMu.Unlock()
-	if closed {
+	if closed { // Close does not wait for this one
 		c.wire.Cut()
 	}
 }
@@ -177,8 +179,9 @@ func (r *Router) removeConn(c *Conn, opened bool) {
 		}
 	}
 	r.connMu.Lock()
+	_, known := r.conns[c.o.ID]
 	delete(r.conns, c.o.ID)
-	last := r.closed && len(r.conns) == 0
+	last := known && r.closed && len(r.conns) == 0
 	r.connMu.Unlock()
 	if last {
 		close(r.empty)

@@ -127,6 +127,7 @@ func (e engine) senderSays(sess *session, id amqp.Serial, state amqp.Raw, settle
 		d.final = state
 		return true
 	}
+	d.told = true
 	if settled {
 		sess.in.Take(id)
 		d.in.counts.unsettled--

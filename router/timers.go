@@ -154,13 +154,13 @@ func (t *timers) run() {
 		t.mu.Lock()
 		for len(t.heap) > 0 && t.heap[0].timer.at <= now {
 			c := t.heap[0]
-			c.timer.at = now + int64(time.Hour) // until tick has said
+			c.timer.at = now + int64(putOff) // until tick has said
 			heap.Fix(&t.heap, 0)
 			due = append(due, c)
 		}
 		t.mu.Unlock()
 		for i, c := range due {
-			t.after(c, c.tick(now))
+			t.after(c, c.tick(now), now+int64(putOff))
 			due[i] = nil
 		}
 		due = due[:0]
@@ -179,11 +179,15 @@ func (t *timers) run() {
 	}
 }
 
-// after puts a connection that has been woken where it is due next, unless it has gone or wants
-// to be woken earlier.
-func (t *timers) after(c *Conn, at int64) {
+// putOff is how far the next wake-up of a connection is while it is being woken.
+const putOff = time.Hour
+
+// after puts a connection that has been woken, and put off until then, where it is due next, 0 =
+// nowhere. One that has gone stays away, and one that something else is to wake meanwhile keeps
+// the earlier time.
+func (t *timers) after(c *Conn, at, until int64) {
 	t.mu.Lock()
-	if c.timer.index != 0 && (at == 0 || c.timer.at > at) {
+	if c.timer.index != 0 && (c.timer.at == until || at != 0 && at < c.timer.at) {
 		t.setLocked(c, at)
 	}
 	t.mu.Unlock()

@@ -167,11 +167,11 @@ func TestU26ManagementUnderAbuse(t *testing.T) {
 	before := r.Counts(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	t.Run("abuse", func(t *testing.T) { abuse(t, ctx, r) })
+	t.Run("abuse", func(t *testing.T) { abuseManagement(t, ctx, r) })
 	r.CheckHealthy(t, before)
 }
 
-func abuse(t *testing.T, ctx context.Context, r *rig.Router) {
+func abuseManagement(t *testing.T, ctx context.Context, r *rig.Router) {
 	const addresses = 1500
 	long := strings.Repeat("x", 10<<10)
 	a := newAsker(t, ctx, r.URL(t), &amqp.ConnOptions{Properties: map[string]any{
@@ -266,7 +266,7 @@ func abuse(t *testing.T, ctx context.Context, r *rig.Router) {
 	var working sync.WaitGroup
 	for c := range clients {
 		b := newAsker(t, ctx, r.URL(t), nil)
-		working.Go(func() { create(b, fmt.Sprintf("u26-%d", c), 2000/clients) })
+		working.Go(func() { createAddresses(b, fmt.Sprintf("u26-%d", c), 2000/clients) })
 	}
 
 	// Meanwhile all rows are read, page by page.
@@ -292,8 +292,8 @@ func abuse(t *testing.T, ctx context.Context, r *rig.Router) {
 	p.end(t)
 }
 
-// create makes n entities, all requests in flight at once, and checks the replies.
-func create(a *asker, name string, n int) {
+// createAddresses makes n entities, all requests in flight at once, and checks the replies.
+func createAddresses(a *asker, name string, n int) {
 	address := a.replies.Address()
 	sent := make(chan error, 1)
 	go func() {

@@ -87,7 +87,9 @@ var differs = []struct {
 	{regexp.MustCompile(`(?m)^(  endpoint  \w+  )\d+  \d+`), "${1}ID  ID"},
 	{regexp.MustCompile(`(?m)^"(\d+)","HOST"`), `"ID","HOST"`},
 	{regexp.MustCompile(`(?m)^("endpoint","\w+",)"\d+","\d+"`), `${1}"ID","ID"`},
-	{regexp.MustCompile(`"(\w*Count|\w*Deliveries|deliveries\w+|uptimeSeconds|memoryUsage|connectionsProcessed)": \d+`), `"$1": N`},
+	{regexp.MustCompile(`"(\w*Count|\w*Deliveries|deliveries\w+|uptimeSeconds|memoryUsage|connectionsProcessed|refusedConnections|failedConnections)": \d+`), `"$1": N`},
+	// The old tools leave without a close, which the listener notes.
+	{regexp.MustCompile(`\s*"lastError": "[^"]*",`), ""},
 	{regexp.MustCompile(`"identity": "(dummy/)?\d+"`), `"identity": "${1}ID"`},
 	// The address of the management agent counts the requests.
 	{regexp.MustCompile(`(?m)^(  (?:mobile|local)  \$management.*)$`), "AGENT"},

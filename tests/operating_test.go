@@ -143,3 +143,45 @@ func watchUntilInterrupted(t *testing.T, env []string, script string) {
 		t.Errorf("%s: %v, want status 1, rates, and an empty line at the end of\n%s", script, err, shown.String())
 	}
 }
+
+// Both tools tell why a client was turned away (issue 3, part 5).
+func TestToolsTellWhy(t *testing.T) {
+	r := rig.Start(t, rig.Config{Router: "    defaultDistribution: unavailable", Extra: `
+connector {
+    name: broker
+    host: 127.0.0.1
+    port: 1
+    role: route-container
+}
+`})
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	conn, err := amqp.Dial(ctx, r.URL(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	session, err := conn.NewSession(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := session.NewSender(ctx, "nowhere", nil); err == nil {
+		t.Fatal("the attach to an unavailable address was accepted")
+	}
+	// The connector fails when it gets to it.
+	rig.Eventually(t, 20*time.Second, func() bool {
+		return strings.Contains(r.Qdstat(t, "-c", "-v"), "Connection refused")
+	}, func() string { return "qdstat -c -v does not say why the connector fails" })
+	for _, args := range []string{"-l -v", "-l --json"} {
+		out := r.Qdstat(t, strings.Fields(args)...)
+		if !strings.Contains(out, "link refused") || !strings.Contains(out, "nowhere") {
+			t.Errorf("qdstat %s does not tell of the refused link:\n%s", args, out)
+		}
+	}
+	if out := r.Qdmanage(t, "", "query", "--type", "router", "recentFailures"); !strings.Contains(out, "link refused") || !strings.Contains(out, "connector failed") {
+		t.Errorf("qdmanage does not tell of the refused link and the failed connector:\n%s", out)
+	}
+	if out := r.Qdmanage(t, "", "query", "--type", "connector", "lastError"); !strings.Contains(out, "Connection refused") {
+		t.Errorf("qdmanage does not tell why the connector fails:\n%s", out)
+	}
+}

@@ -748,7 +748,7 @@ func (b *bystander) stop(t testing.TB) {
 		t.Errorf("bystander: %s", why)
 	default:
 	}
-	if b.longest > time.Second {
+	if b.longest > rawWait/2 { // far above what it takes, whatever else the machine does
 		t.Errorf("a message of the bystander took %v", b.longest)
 	}
 	t.Logf("the bystander passed %d messages, the slowest in %v", b.passed, b.longest)
@@ -816,7 +816,7 @@ func TestU03BrokenFrameHeaders(t *testing.T) {
 					}
 				}
 				p.closed(tt.condition, "")
-				if took := time.Since(start); took > time.Second {
+				if took := time.Since(start); took > rawWait/2 { // a second on a machine with nothing else to do
 					t.Errorf("took %v", took)
 				}
 				// All that was allocated meanwhile, the bystander's included, bounds what was in use.

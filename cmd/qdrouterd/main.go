@@ -297,12 +297,24 @@ func faults(err error) []error {
 	return all
 }
 
-// attend sees to signals until ctx ends: SIGHUP hangs up, the others cancel. The
-// channel tells whether it was SIGINT (CFG A12).
+// attend sees to signals until ctx ends: SIGHUP hangs up, the others cancel, also
+// while a hang-up takes its time over the names of hosts. The channel tells
+// whether it was SIGINT (CFG A12).
 func attend(ctx context.Context, cancel, hangUp func()) (interrupted <-chan bool) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGINT, syscall.SIGHUP)
 	result := make(chan bool, 1)
+	again := make(chan struct{}, 1) // one token: what it reads is what the last SIGHUP meant
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-again:
+				hangUp()
+			}
+		}
+	}()
 	go func() {
 		for {
 			select {
@@ -315,7 +327,10 @@ func attend(ctx context.Context, cancel, hangUp func()) (interrupted <-chan bool
 					cancel()
 					return
 				}
-				hangUp()
+				select {
+				case again <- struct{}{}:
+				default:
+				}
 			}
 		}
 	}()

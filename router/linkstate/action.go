@@ -8,7 +8,7 @@ type LinkID uint64
 // LocalRemoved.
 type Event interface{ event() }
 
-// Tick is due every second, at the time Engine.Due tells.
+// Tick is due at the time Engine.Due tells.
 type Tick struct{}
 
 // LinkUp says that the outgoing control link of a connection is up. Cost is the effective cost
@@ -26,6 +26,7 @@ type LinkDown struct{ Link LinkID }
 type Received struct {
 	Link    LinkID
 	Message Message
+	Trace   int // routers in its trace, the sender being the first; counts for RA only
 }
 
 // LocalAdded says that an address got its first local destination (IR 2.12), or that the
@@ -63,7 +64,11 @@ const (
 )
 
 // Send asks for a control message to be sent, not to this router itself. It must carry ingress
-// and trace naming this router (IR 2.14).
+// and trace naming this router (IR 2.14). A control message on its way must not be held against
+// the radius as strictly as data (IR 5.6): a router with an old picture of the network may take
+// the radius for too small and would never hear that it is. So none that is for a router itself
+// is dropped there, and one that is passed on to a single router may have gone 2 * radius + 4
+// links.
 type Send struct {
 	Scope   Scope
 	Router  string // the addressee when the scope is one router

@@ -9,7 +9,7 @@
 // The same events at the same times always give the same actions. Whatever a message or an
 // action refers to is shared and must not be changed.
 //
-// A tick is due every second (IR 2.6); [Engine.Due] says when. A tick that comes late is one
+// A tick is due every second (IR 2.6), at times one in between; [Engine.Due] says when. A tick that comes late is one
 // tick: ages are taken from the time given with it.
 //
 // Costs are whole numbers from 1 up. Sequence numbers count from 0, which means "nothing yet".
@@ -25,8 +25,8 @@
 //   - of several links to one neighbour the cheapest, then oldest, is used (IR 1.11);
 //   - a request that got no answer is sent again, without waiting for the next advertisement;
 //   - a differential MAU that does not fit is always dropped (IR 9.2);
-//   - a router out of reach is withdrawn after two seconds, its addresses kept for its return
-//     (IR 9.3);
+//   - paths follow another router's link state at once, not at the next tick;
+//   - a router out of reach is withdrawn, its addresses kept for its return (IR 9.3);
 //   - an advertisement is passed on once, not over every simple path, and whatever its trace;
 //   - what a restarted router said in its former life does not last;
 //   - advertisements that fall due in one tick are one message;

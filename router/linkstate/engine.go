@@ -8,9 +8,10 @@ import (
 
 const (
 	tickInterval = time.Second // IR 2.6
-	// A router out of reach keeps its last route this long, as a path that is being replaced
-	// mostly still works.
-	unreachableHoldoff = 2 * time.Second
+	// Paths are computed this long after another router's link state changed, so that changes
+	// that belong together are computed once; in large networks longer, up to a tick.
+	computeDelay = 50 * time.Millisecond
+	computeSize  = 50 // routers for which computeDelay is right
 	// A request without an answer is repeated at the first tick after this time.
 	lsrRetry = 1 * time.Second
 	marRetry = 3 * time.Second
@@ -42,6 +43,7 @@ type Engine struct {
 	actions []Action  // of that event so far
 
 	due        time.Time // next tick
+	computeAt  time.Time // when paths are due before that; zero = with the tick
 	ticks      int64
 	helloTicks int64 // value of ticks at the last HELLO
 	lastRA     time.Time
@@ -100,8 +102,14 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// Due returns when the next Tick is due. The zero time means at once.
-func (e *Engine) Due() time.Time { return e.due }
+// Due returns when the next Tick is due. The zero time means at once. It may be another after
+// each step.
+func (e *Engine) Due() time.Time {
+	if !e.computeAt.IsZero() && e.computeAt.Before(e.due) {
+		return e.computeAt
+	}
+	return e.due
+}
 
 // Step takes in one event at time now, which never goes back, and appends what must be done
 // about it to actions.
@@ -130,7 +138,15 @@ func (e *Engine) Step(now time.Time, ev Event, actions []Action) []Action {
 // tick does what is due every second, in the order of IR 2.6: HELLO, RA, topology, then mobile
 // addresses. An RA goes out last and only once. The addresses it tells of have gone out before
 // it then, so nobody asks for them needlessly (IR 2.8).
+//
+// In between, the owner is asked for ticks that only compute paths.
 func (e *Engine) tick() {
+	if e.now.Before(e.due) {
+		if e.compute() {
+			e.request()
+		}
+		return
+	}
 	e.due = e.due.Add(tickInterval)
 	if !e.due.After(e.now) {
 		e.due = e.now.Add(tickInterval)
@@ -161,7 +177,7 @@ func (e *Engine) receive(ev Received) {
 	case *RA:
 		if e.compatible(m, m.ID, m.Version) {
 			e.logf(ModuleLS, Trace, "RCVD: %s", m)
-			e.raReceived(m)
+			e.raReceived(m, ev.Trace)
 		}
 	case *LSU:
 		if e.compatible(m, m.ID, m.Version) {

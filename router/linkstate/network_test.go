@@ -1,7 +1,9 @@
 package linkstate
 
 import (
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -9,6 +11,8 @@ import (
 )
 
 const ms = time.Millisecond
+
+var large = flag.Bool("large", false, "simulate 200 routers too, and routers that forward as 1.19 does")
 
 // Whatever happened to a network, after quiet it is as it should be; see network.wrong.
 func TestNetworkAfterQuiet(t *testing.T) {
@@ -18,10 +22,10 @@ func TestNetworkAfterQuiet(t *testing.T) {
 		for i := range size {
 			r := n.add(fmt.Sprintf("r%02d", i))
 			r.start(time.Duration(rapid.IntRange(0, 999).Draw(t, "phase")) * ms)
+			r.old = *large && rapid.Bool().Draw(t, "old")
 		}
 		router := func(what string) *simRouter { return n.routers[rapid.IntRange(0, size-1).Draw(t, what)] }
 		address := rapid.SampledFrom([]string{"M0a", "M0b", "M1w", "MFf", "Celr", "Felp/*/x", "HE"})
-		treatment := rapid.SampledFrom([]Treatment{TreatMulticast, TreatClosest, TreatBalanced})
 		join := func() {
 			a, b := router("a"), router("b")
 			if a != b {
@@ -39,7 +43,8 @@ func TestNetworkAfterQuiet(t *testing.T) {
 			}
 			switch f := rapid.SampledFrom([]string{"cut", "join", "deaf", "slow", "restart", "link", "attach", "detach"}).Draw(t, "fault"); {
 			case f == "attach":
-				router("at").attach(address.Draw(t, "key"), treatment.Draw(t, "treatment"))
+				key := address.Draw(t, "key")
+				router("at").attach(key, Treatment(1+len(key)%3))
 			case f == "detach":
 				router("at").detach(address.Draw(t, "key"))
 			case f == "restart":
@@ -60,8 +65,105 @@ func TestNetworkAfterQuiet(t *testing.T) {
 		}
 		start := n.now
 		n.run(25 * time.Second)
+		if *large { // a wrong radius in 1.19 lasts until a link state is 60 s old, and an RA is 30 s away
+			n.run(80 * time.Second)
+		}
 		if s := n.wrong(); s != "" {
 			t.Fatalf("%v after the last fault: %s", n.now.Sub(start), s)
 		}
 	})
+}
+
+// settled lets time go by until the network is as it should be, and returns how long that took.
+func (n *network) settled(t *testing.T, within time.Duration) time.Duration {
+	t.Helper()
+	start := n.now
+	for {
+		s := n.wrong()
+		if s == "" {
+			return n.now.Sub(start)
+		}
+		if n.now.Sub(start) >= within {
+			t.Fatalf("after %v: %s", n.now.Sub(start), s)
+		}
+		n.run(500 * ms)
+	}
+}
+
+func build(seed uint64, size int, shape string) *network {
+	n := newNetwork()
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	for i := range size {
+		n.add(fmt.Sprintf("r%03d", i)).start(time.Duration(rnd.IntN(1000)) * ms)
+	}
+	link := func(i, j int) {
+		n.link(n.routers[i], n.routers[j], 1+rnd.Int64N(3), time.Duration(1+rnd.IntN(10))*ms)
+	}
+	for i := range size - 1 {
+		if shape == "random" { // a tree, then as many links again
+			link(rnd.IntN(i+1), i+1)
+			link(i, (i+1+rnd.IntN(size-1))%size)
+		} else {
+			link(i, i+1)
+		}
+	}
+	if shape == "ring" {
+		link(size-1, 0)
+	}
+	return n
+}
+
+// A network converges within what the timers give. From the start: HELLO both ways and a tick
+// takes 4 s, then questions and answers travel a hop at a time and some of them go astray and
+// are repeated. After a fault: a loss is passed on at once or, if only silence tells, after the
+// hello age; then paths are computed, and a question that went down the lost path is repeated
+// after a second or two.
+func TestConvergence(t *testing.T) {
+	tests := []struct {
+		shape string
+		size  int
+	}{{"line", 20}, {"ring", 20}, {"random", 20}, {"random", 200}}
+	for _, tt := range tests {
+		t.Run(fmt.Sprint(tt.shape, " of ", tt.size), func(t *testing.T) {
+			if tt.size > 20 && !*large {
+				t.Skip("takes a while; give -large")
+			}
+			n := build(1, tt.size, tt.shape)
+			n.run(4 * time.Second)
+			took := n.settled(t, 40*time.Second)
+			radius := 0
+			for _, r := range n.routers {
+				radius = max(radius, r.radius)
+			}
+			if bound := 3*time.Second + time.Duration(radius)*250*ms; took > bound {
+				t.Errorf("converged in 4s + %v, want at most %v for radius %d", took, bound, radius)
+			}
+			t.Logf("start: 4s + %v for radius %d, %d octets: %v", took, radius, n.bytes, n.sent)
+
+			c := n.cables[len(n.cables)/2] // of a random graph, one of the tree
+			type fault struct {
+				name  string
+				do    func()
+				bound time.Duration
+			}
+			faults := []fault{
+				{"cut", func() { n.cut(c, 0) }, 3 * time.Second},
+				{"join", func() { n.join(c) }, 4 * time.Second},
+				{"silence", func() { c.deaf = true }, 6 * time.Second},
+				{"hearing", func() { c.deaf = false }, 4 * time.Second},
+				{"restart", func() { n.routers[tt.size/3].restart(time.Second); n.run(time.Second) }, 5 * time.Second},
+			}
+			if tt.size > 20 {
+				faults = []fault{faults[0], faults[4]} // the others take long to simulate
+			}
+			for _, f := range faults {
+				n.run(10 * time.Second)
+				n.sent, n.bytes = make(map[string]int), 0
+				f.do()
+				n.run(ms)
+				took := n.settled(t, f.bound)
+				t.Logf("%s: %v, %d octets: %v", f.name, took, n.bytes, n.sent)
+			}
+		})
+	}
 }

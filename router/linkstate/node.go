@@ -19,13 +19,15 @@ type node struct {
 	lsSeq int64  // 0 = none
 	seen  time.Time
 
-	ra   RA        // the last one
-	raAt time.Time // when it came
+	ra      RA        // the last one
+	raAt    time.Time // when it came
+	raTrace int       // shortest trace of those copies of it that were passed on
 
 	// What it last advertised, and what became of asking for it.
 	raLSSeq, raMobileSeq int64
 	behind               int // advertisements in a row below what we hold
 	needLSR, needMAR     bool
+	owedLSU              bool      // it asked before there was a way to answer
 	lsrAt, marAt         time.Time // last sent
 	marOut               bool      // a MAR for a MAU that did not fit is unanswered
 
@@ -35,13 +37,12 @@ type node struct {
 
 	keepAlive int // ticks without anything that speaks for it; never reset (IR 9.9)
 
-	// The path, as last computed.
+	// The path, as last computed; all zero and inbound -1 without one.
 	nextHop *node // nil when reached over its own link or not at all
 	cost    int64
 	hops    int
 	origins Set
 	inbound int
-	lostAt  time.Time // when it came out of reach; zero while it is in reach or withdrawn
 
 	route Node // as the owner knows it
 }
@@ -127,6 +128,9 @@ func (e *Engine) checkInstance(n *node, instance, version int64) {
 func (e *Engine) setPeers(n *node, peers []Peer, seq int64) {
 	n.peers, n.lsSeq = peers, seq
 	e.recompute = true
+	if e.computeAt.IsZero() {
+		e.computeAt = e.now.Add(computeDelay * time.Duration(1+len(e.nodes)/computeSize))
+	}
 	e.paths.setPeers(n.index, e.edges(n.index, peers))
 }
 
@@ -151,23 +155,32 @@ func (e *Engine) edges(from int, peers []Peer) []edge {
 }
 
 // raReceived follows IR 2.8. Of the copies that come over several paths the first counts: an RA
-// that says the same within a second is one.
-func (e *Engine) raReceived(m *RA) {
+// that says the same within a second is one. It is passed on again only with a shorter trace, as
+// 1.19 takes none that is longer than its radius allows.
+func (e *Engine) raReceived(m *RA, trace int) {
 	if m.ID == e.cfg.ID {
 		return
 	}
 	n := e.learn(m.ID, m.Version, m.Instance)
 	if n.ra == *m && e.now.Sub(n.raAt) < raRepeat {
+		if trace < n.raTrace {
+			n.raTrace = trace
+			e.do(Relay{})
+		}
 		return
 	}
-	n.ra, n.raAt = *m, e.now
+	n.ra, n.raAt, n.raTrace = *m, e.now, trace
 	e.do(Relay{})
 	e.checkInstance(n, m.Instance, m.Version)
 	n.seen = e.now
 	n.raLSSeq, n.raMobileSeq = m.LSSeq, m.MobileSeq
 	e.checkBehind(n, m)
 	if n.lsSeq < m.LSSeq {
-		e.sendLSR(n)
+		if n.out() != 0 {
+			e.sendLSR(n)
+		} else {
+			n.needLSR = true
+		}
 	}
 	if n.mobileSeq < m.MobileSeq {
 		n.needMAR = true
@@ -199,33 +212,41 @@ func (e *Engine) checkBehind(n *node, m *RA) {
 	}
 }
 
-// lsrReceived follows IR 2.9. The asker's version is filled in, its instance is unknown.
+// lsrReceived follows IR 2.9. The asker's version is filled in, its instance is unknown. An
+// answer that could not go yet waits for a path.
 func (e *Engine) lsrReceived(m *LSR) {
-	if m.ID == e.cfg.ID {
-		return
-	}
-	if e.byID[m.ID] == nil {
-		e.find(m.ID).version = m.Version
-	}
-	u := &LSU{ID: e.cfg.ID, Version: ProtocolVersion, Area: Area, Instance: e.cfg.Instance, LSSeq: e.lsSeq,
-		LinkState: LinkState{ID: e.cfg.ID, Area: Area, LSSeq: e.lsSeq, Peers: e.peers}}
-	e.do(Send{Scope: ToRouter, Router: m.ID, Message: u})
-	e.logf(ModuleLS, Trace, "SENT: %s", u)
-}
-
-// lsuReceived follows IR 2.9. Its instance tells us of no restart, but one that is not the
-// router's own comes from its former life, or from a new one that we shall hear of: with it the
-// sequence means nothing. 1.19 takes it.
-func (e *Engine) lsuReceived(m *LSU) {
 	if m.ID == e.cfg.ID {
 		return
 	}
 	n := e.byID[m.ID]
 	if n == nil {
-		n = e.learn(m.ID, m.Version, m.Instance)
-	} else if n.version < 0 {
+		n = e.find(m.ID)
 		n.version = m.Version
 	}
+	if n.out() == 0 {
+		n.owedLSU = true
+		return
+	}
+	e.sendLSU(n)
+}
+
+func (e *Engine) sendLSU(n *node) {
+	n.owedLSU = false
+	u := &LSU{ID: e.cfg.ID, Version: ProtocolVersion, Area: Area, Instance: e.cfg.Instance, LSSeq: e.lsSeq,
+		LinkState: LinkState{ID: e.cfg.ID, Area: Area, LSSeq: e.lsSeq, Peers: e.peers}}
+	e.do(Send{Scope: ToRouter, Router: n.id, Message: u})
+	e.logf(ModuleLS, Trace, "SENT: %s", u)
+}
+
+// lsuReceived follows IR 2.9. Its instance tells us of no restart, but one that is not the
+// router's own comes from its former life, or from a new one that we shall hear of: with it the
+// sequence means nothing. 1.19 takes it. It also fills in an instance only for a new record, and
+// then sees no restart of a router it knew from the link states of others.
+func (e *Engine) lsuReceived(m *LSU) {
+	if m.ID == e.cfg.ID {
+		return
+	}
+	n := e.learn(m.ID, m.Version, m.Instance)
 	if n.known && m.Instance != 0 && m.Instance != n.instance {
 		return
 	}

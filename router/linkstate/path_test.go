@@ -54,8 +54,8 @@ func (g graph) tree(root string) reference {
 	resolved := map[string]bool{}
 	for {
 		u, found := "", false
-		for _, id := range slices.Sorted(maps.Keys(r.dist)) {
-			if !resolved[id] && (!found || r.dist[id] < r.dist[u]) {
+		for id, d := range r.dist {
+			if !resolved[id] && (!found || d < r.dist[u] || d == r.dist[u] && id < u) {
 				u, found = id, true
 			}
 		}

@@ -12,8 +12,7 @@ import (
 
 // A network is engines joined by links in memory, in virtual time. It carries control messages
 // as IR 2.14 says routers do: floods and multicasts over the next hops not yet in the trace,
-// unicasts over next hops. What ends a loop is a trace longer than there are routers, not longer
-// than the radius, which a router that has old link states may take for too small.
+// unicasts over next hops; but see Send and Relay.
 type network struct {
 	now     time.Time
 	queue   timeline
@@ -25,6 +24,9 @@ type network struct {
 
 	sent  map[string]int // messages put on a link, by opcode
 	bytes int            // their size, estimated
+
+	known graph // what trees are of
+	trees map[string]reference
 }
 
 var epoch = time.Unix(1_700_000_000, 0)
@@ -99,16 +101,19 @@ type simRouter struct {
 	id       string
 	instance int64
 	engine   *Engine
-	life     int // counts restarts, so that old ticks find nobody
+	life     int       // counts restarts, so that old ticks find nobody
+	ticking  time.Time // the tick that is waiting
 	cables   map[LinkID]*cable
 
 	routes map[string]Node
+	flood  []LinkID // connections in use by routes; nil = to be found
 	names  map[int]string
 	radius int
 	remote map[string]map[string]Treatment // routers by address key
 	local  map[string]Treatment
 	logs   []Log
 	keep   bool // logs
+	old    bool // forwards control messages as 1.19 does
 	spoken map[string]int
 	lost   int // messages that had no way
 }
@@ -125,18 +130,16 @@ func (n *network) add(id string) *simRouter {
 func (r *simRouter) start(first time.Duration) {
 	r.life++
 	r.engine = New(Config{ID: r.id, Instance: r.instance, Enabled: func(Module, Level) bool { return r.keep }})
+	r.flood = nil
 	r.routes, r.names, r.radius = make(map[string]Node), make(map[int]string), 0
 	r.remote = make(map[string]map[string]Treatment)
 	r.spoken = make(map[string]int)
 	life := r.life
-	var tick func()
-	tick = func() {
+	r.net.after(first, func() {
 		if r.life == life {
 			r.step(Tick{})
-			r.net.at(r.engine.Due(), tick)
 		}
-	}
-	r.net.after(first, tick)
+	})
 	for _, key := range slices.Sorted(maps.Keys(r.local)) {
 		r.step(LocalAdded{key, r.local[key]})
 	}
@@ -209,6 +212,15 @@ func (r *simRouter) relay(ev Event, onward func()) {
 			r.carryOut(a)
 		}
 	}
+	if due := r.engine.Due(); !due.IsZero() && !due.Equal(r.ticking) {
+		r.ticking = due
+		life := r.life
+		r.net.at(due, func() {
+			if r.life == life && !r.engine.Due().After(r.net.now) {
+				r.step(Tick{})
+			}
+		})
+	}
 }
 
 func (r *simRouter) carryOut(a Action) {
@@ -220,6 +232,7 @@ func (r *simRouter) carryOut(a Action) {
 		if r.names[a.Index] != "" || a.Index < 1 {
 			panic(fmt.Sprintf("%s: index %d of %s is taken", r.id, a.Index, a.ID))
 		}
+		r.flood = nil
 		r.routes[a.ID] = Node{ID: a.ID, Index: a.Index}
 		r.names[a.Index] = a.ID
 	case RouterRemoved:
@@ -231,7 +244,7 @@ func (r *simRouter) carryOut(a Action) {
 		delete(r.routes, a.ID)
 		delete(r.names, a.Index)
 	case RoutesChanged:
-		r.radius = a.Radius
+		r.radius, r.flood = a.Radius, nil
 		for _, route := range a.Routes {
 			if r.names[route.Index] != route.ID {
 				panic(fmt.Sprintf("%s: a route to %s, which is not known", r.id, route.ID))
@@ -300,9 +313,16 @@ func (r *simRouter) forward(m envelope, in LinkID) {
 	case ToNeighbours:
 		outs = slices.Sorted(maps.Keys(r.cables))
 	case ToAll:
-		outs = r.outs(m.trace, func(Node) bool { return true })
+		if r.flood == nil {
+			r.flood = r.outs(nil, func(Node) bool { return true })
+		}
+		for _, out := range r.flood {
+			if c := r.cables[out]; c != nil && !slices.Contains(m.trace, c.other(r).id) {
+				outs = append(outs, out)
+			}
+		}
 	case ToAllMobile:
-		outs = r.outs(m.trace, r.from(m.ingress))
+		outs = r.outs(m.trace, func(n Node) bool { return r.old || r.from(m.ingress)(n) })
 	default:
 		if out := r.routes[m.Router].Out; out != 0 {
 			outs = []LinkID{out}
@@ -349,21 +369,26 @@ func (r *simRouter) put(out LinkID, m envelope) {
 // take handles a message that arrives.
 func (r *simRouter) take(link LinkID, m envelope) {
 	if m.Scope == ToNeighbours {
-		r.step(Received{link, m.Message})
+		r.step(Received{Link: link, Message: m.Message, Trace: len(m.trace)})
 		return
 	}
 	onward := func() {
 		r.forward(envelope{m.Send, m.ingress, append(slices.Clip(m.trace), r.id)}, link)
 	}
 	switch {
+	case r.old && len(m.trace) > r.radius+1:
+		r.lost++
+	case r.old && m.Scope == ToAll:
+		r.relay(Received{Link: link, Message: m.Message, Trace: len(m.trace)}, func() {})
+		onward()
 	case m.Scope == ToAll:
-		r.relay(Received{link, m.Message}, onward)
+		r.relay(Received{Link: link, Message: m.Message, Trace: len(m.trace)}, onward)
 	case m.Scope == ToAllMobile:
-		r.step(Received{link, m.Message})
+		r.step(Received{Link: link, Message: m.Message, Trace: len(m.trace)})
 		onward()
 	case m.Router == r.id:
-		r.step(Received{link, m.Message})
-	case len(m.trace) > len(r.routes)+1:
+		r.step(Received{Link: link, Message: m.Message, Trace: len(m.trace)})
+	case len(m.trace) > 2*r.radius+4:
 		r.lost++
 	default:
 		onward()
@@ -422,16 +447,19 @@ func (n *network) graph() graph {
 // every router without a loop; a multicast arrives everywhere once.
 func (n *network) wrong() string {
 	g := n.graph()
-	trees := make(map[string]reference)
-	for id := range g {
-		trees[id] = g.tree(id)
+	if !maps.EqualFunc(g, n.known, maps.Equal[map[string]int64]) {
+		n.known, n.trees = g, make(map[string]reference)
+		for _, r := range n.sample() {
+			n.trees[r.id] = g.tree(r.id)
+		}
 	}
+	trees := n.trees
 	for _, r := range n.routers {
-		if s := r.wrongLinkState(g, trees); s != "" {
+		if s := r.wrongLinkState(g); s != "" {
 			return s
 		}
 	}
-	for _, r := range n.routers {
+	for _, r := range n.sample() {
 		if s := r.wrongRoutes(trees); s != "" {
 			return s
 		}
@@ -445,9 +473,32 @@ func (n *network) wrong() string {
 	return ""
 }
 
-func (r *simRouter) wrongLinkState(g graph, trees map[string]reference) string {
-	ids := slices.Sorted(maps.Keys(trees[r.id].dist))
-	for _, id := range append([]string{r.id}, ids...) {
+// sample is all routers, or some twenty of them.
+func (n *network) sample() []*simRouter {
+	var some []*simRouter
+	for i := 0; i < len(n.routers); i += 1 + len(n.routers)/21 {
+		some = append(some, n.routers[i])
+	}
+	return some
+}
+
+// reach lists who can be reached from id, id first.
+func (g graph) reach(id string) []string {
+	ids, seen := []string{id}, map[string]bool{id: true}
+	for i := 0; i < len(ids); i++ {
+		for to := range g[ids[i]] {
+			if !seen[to] {
+				seen[to] = true
+				ids = append(ids, to)
+			}
+		}
+	}
+	slices.Sort(ids[1:])
+	return ids
+}
+
+func (r *simRouter) wrongLinkState(g graph) string {
+	for _, id := range g.reach(r.id) {
 		peers, seq := r.engine.peers, r.engine.lsSeq
 		if id != r.id {
 			o := r.engine.byID[id]
@@ -490,11 +541,14 @@ func (r *simRouter) wrongRoutes(trees map[string]reference) string {
 			return fmt.Sprintf("%s has route %+v, want %s at cost %d", r.id, route, hop, dist)
 		}
 		for o := range own.dist {
-			if o == r.id {
+			if _, ok := trees[o]; !ok || o == r.id {
 				continue
 			}
-			path := trees[o].path(o, id)
-			want := o != id && slices.Contains(path[:len(path)-1], r.id)
+			want := false
+			for at := id; at != o; {
+				at = trees[o].prev[at]
+				want = want || at == r.id
+			}
 			if route.Origins.Has(r.routes[o].Index) != want {
 				return fmt.Sprintf("%s has %s as valid origin for %s: %t", r.id, o, id, !want)
 			}

@@ -9,7 +9,6 @@ import (
 // expire is the first step of the topology tick (IR 2.10): silent neighbours, aged link states,
 // and records that nothing speaks for any more.
 func (e *Engine) expire() {
-	withdrawn := false
 	var gone []*node
 	for _, n := range e.nodes {
 		e.expireLinks(n)
@@ -17,18 +16,11 @@ func (e *Engine) expire() {
 			e.setPeers(n, nil, 0)
 			n.raLSSeq = 0 // its advertisement is as old: there is no point in asking again
 		}
-		if !n.lostAt.IsZero() && e.now.Sub(n.lostAt) >= unreachableHoldoff {
-			n.nextHop, n.cost, n.hops, n.origins, n.inbound, n.lostAt = nil, 0, 0, nil, -1, time.Time{}
-			withdrawn = true
-		}
 		if len(n.peers) == 0 && n.link == nil && !e.paths.listed(n.index) {
 			if n.keepAlive++; n.keepAlive > 2 {
 				gone = append(gone, n)
 			}
 		}
-	}
-	if withdrawn {
-		e.showRoutes()
 	}
 	if len(gone) > 0 {
 		e.nodes = slices.DeleteFunc(e.nodes, func(n *node) bool { return slices.Contains(gone, n) })
@@ -38,44 +30,49 @@ func (e *Engine) expire() {
 	}
 }
 
-// settle brings paths up to what changed (IR 2.10 steps 2 to 4). It reports whether our own
-// link state changed, which must then be advertised.
+// settle brings paths and our own link state up to what changed (IR 2.10 steps 2 to 4). It
+// reports whether our own link state changed, which must then be advertised.
 func (e *Engine) settle() (advertise bool) {
-	if !e.ownChanged && !e.recompute {
-		return false
-	}
-	e.lastChange = e.now
-	if !e.flux {
-		e.flux = true
-		e.logf(ModuleRouter, Trace, "Entered Router Flux Mode")
-	}
 	if e.ownChanged {
-		advertise = true
+		e.ownChanged, e.recompute, advertise = false, true, true
 		e.lsSeq++
 		if e.enabled(ModuleLS, Trace) {
 			e.logf(ModuleLS, Trace, "Local Link State: %s", LinkState{e.cfg.ID, Area, e.lsSeq, e.peers})
 		}
 	}
-	e.ownChanged, e.recompute = false, false
-	e.paths.update()
-	e.takePaths()
-	e.showRoutes()
+	e.compute()
 	return advertise
 }
 
-// takePaths enters in the records what the paths say. A router that came out of reach keeps
-// what it had for a while, see unreachableHoldoff.
+// compute brings paths up to the link states, if any changed. 1.19 does so with the tick only;
+// every hop of a topology that is new to a router then costs it a second or two.
+func (e *Engine) compute() bool {
+	e.computeAt = time.Time{}
+	if !e.recompute {
+		return false
+	}
+	e.recompute = false
+	e.lastChange = e.now
+	if !e.flux {
+		e.flux = true
+		e.logf(ModuleRouter, Trace, "Entered Router Flux Mode")
+	}
+	e.paths.update()
+	e.takePaths()
+	e.showRoutes()
+	return true
+}
+
+// takePaths enters in the records what the paths say. A router that came out of reach is
+// withdrawn: what 1.19 keeps of its path would only lead in circles (IR 9.3).
 func (e *Engine) takePaths() {
 	e.radius = e.paths.radius
 	for _, n := range e.nodes {
 		first := e.paths.first[n.index]
 		if first < 0 {
-			if n.cost != 0 && n.lostAt.IsZero() {
-				n.lostAt = e.now
-			}
+			n.nextHop, n.cost, n.hops, n.origins, n.inbound = nil, 0, 0, nil, -1
 			continue
 		}
-		n.lostAt = time.Time{}
 		hop := e.byIndex[first]
 		if hop == n {
 			hop = nil
@@ -167,13 +164,17 @@ func sameSet(a, b Set) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-// request asks the routers in reach for what they have that we lack (IR 2.10 step 5). An
+// request asks the routers in reach for what they have that we lack (IR 2.10 step 5), and gives
+// them what they asked for before. An
 // advertisement that stays unmatched shows that a request or its answer got lost on a path that
 // was being replaced; 1.19 finds out at the next advertisement only.
 func (e *Engine) request() {
 	for _, n := range e.nodes {
 		if n.out() == 0 {
 			continue
+		}
+		if n.owedLSU {
+			e.sendLSU(n)
 		}
 		if n.needLSR || n.lsSeq < n.raLSSeq && e.now.Sub(n.lsrAt) >= lsrRetry {
 			n.needLSR = false

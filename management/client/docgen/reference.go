@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"qdrouter/config"
+	"qdrouter/management/client/report"
 )
 
 const generated = "*Generated from the schema by `make docs`. Do not edit.*\n"
@@ -14,6 +15,7 @@ func reference() map[string]string {
 	pages := map[string]string{
 		"docs/reference/README.md":     index(),
 		"docs/reference/operations.md": operations(),
+		"docs/reference/json.md":       jsonPage(),
 	}
 	for _, t := range config.Types() {
 		pages["docs/reference/"+pageName(t)] = page(t)
@@ -44,7 +46,7 @@ func index() string {
 	var b strings.Builder
 	b.WriteString("# Reference\n\n" + generated + `
 Every type of entity that qdrouterd has, in its configuration file or by management, with every attribute. What can be
-asked of them is in [operations](operations.md); how to use it all is in [../operating.md](../operating.md).
+asked of them is in [operations](operations.md), what qdstat prints for programs in [json](json.md); how to use it all is in [../operating.md](../operating.md).
 `)
 	for _, k := range kinds {
 		fmt.Fprintf(&b, "\n## %s\n\n", k.title)
@@ -179,6 +181,49 @@ func deprecated(a config.Attribute) string {
 		return ". **Deprecated**"
 	}
 	return ""
+}
+
+// madeKeys explains the keys of the JSON document that are no entities.
+var madeKeys = map[string]string{
+	"recentFailures": "what was refused or has failed lately, the newest first: time, count, what, reason, and of where, connectionId, host, container, user, linkName, linkDir and address those that apply",
+	"memory":         "a map: memoryUsage of the router in octets, and pools, a list of [allocator](allocator.md)",
+	"vhostGroups":    "a list: vhost, group, and the settings that hold, as in [vhostUserGroupSettings](vhostUserGroupSettings.md)",
+	"log":            "a list: date, module, level, text, file, line",
+}
+
+func jsonPage() string {
+	var b strings.Builder
+	b.WriteString("# The JSON document of qdstat\n\n" + generated + `
+` + "`qdstat --json`" + ` prints one document. These keys stay as they are; new ones may come.
+
+| key | value |
+| --- | --- |
+| ` + "`version`" + ` | 1; another number when a key goes or changes its meaning |
+| ` + "`date`" + ` | when the router was asked, in UTC |
+| ` + "`report`" + ` | the name of the report, as its option |
+| ` + "`routers`" + ` | a list: one map for each router, with its id and the keys below |
+
+An entity has all attributes that the router tells, under the names of the schema and null where there is no value; secrets
+are left out. Links and addresses have besides addressClass, addressText and addressPhase, which are their address key taken
+apart. Under --watch each document is one line, and entities have the rates of their counters, per second since the document
+before, in the map perSecond. When a router cannot be asked there is no document, but a line that says why and exit status 1.
+
+| report | key | value |
+| --- | --- | --- |
+`)
+	for _, r := range report.Reports {
+		for _, k := range r.Keys() {
+			value := madeKeys[k.Name]
+			if t := config.TypeByName(k.EntityType); k.EntityType != "" {
+				value = "a list of " + link(t)
+				if k.Single {
+					value = "the " + link(t)
+				}
+			}
+			fmt.Fprintf(&b, "| `--%s` | `%s` | %s |\n", r.Name, k.Name, value)
+		}
+	}
+	return b.String()
 }
 
 // operationTexts says what the operations do.

@@ -16,18 +16,36 @@ const documentVersion = 1
 
 // A section is one key of what the JSON document says of a router.
 type section struct {
-	key  string
+	Key
 	make func(p *printer) (any, error)
+}
+
+// Keys are the keys, besides id, that the JSON document of the report has for each
+// router, with the schema name of the entities there, or nothing where an entry is
+// made by qdstat.
+func (r Report) Keys() []Key {
+	keys := make([]Key, len(r.sections))
+	for i, s := range r.sections {
+		keys[i] = s.Key
+	}
+	return keys
+}
+
+// A Key is one key of what the JSON document says of a router.
+type Key struct {
+	Name       string
+	EntityType string // schema name, "" for none
+	Single     bool   // a map or null, not a list of maps
 }
 
 // list is the section with an array of the entities of a type.
 func list(key, entityType string) section {
-	return section{key, func(p *printer) (any, error) { return p.entities(entityType, p.opts.Limit, nil) }}
+	return section{Key{key, entityType, false}, func(p *printer) (any, error) { return p.entities(entityType, p.opts.Limit, nil) }}
 }
 
 // permitted is s, or null where the router refuses it.
 func permitted(s section) section {
-	return section{s.key, func(p *printer) (any, error) {
+	return section{s.Key, func(p *printer) (any, error) {
 		v, err := s.make(p)
 		var refused *client.StatusError
 		if errors.As(err, &refused) {
@@ -39,7 +57,7 @@ func permitted(s section) section {
 
 // single is the section with the one entity of a type.
 func single(key, entityType string) section {
-	return section{key, func(p *printer) (any, error) {
+	return section{Key{key, entityType, true}, func(p *printer) (any, error) {
 		all, err := p.entities(entityType, 1, nil)
 		if err != nil || len(all) == 0 {
 			return nil, err
@@ -54,7 +72,7 @@ var (
 	connectionsSection = list("connections", "connection")
 	connectorsSection  = permitted(list("connectors", "connector"))
 	listenersSection   = permitted(list("listeners", "listener"))
-	failuresSection    = section{"recentFailures", func(p *printer) (any, error) { return p.recentFailures() }}
+	failuresSection    = section{Key{Name: "recentFailures"}, func(p *printer) (any, error) { return p.recentFailures() }}
 	linksSection       = list("links", "router.link")
 	nodesSection       = list("nodes", "router.node")
 	addressesSection   = list("addresses", "router.address")
@@ -63,10 +81,10 @@ var (
 	policySection      = single("policy", "policy")
 	vhostsSection      = list("vhosts", "vhost")
 	vhostStatsSection  = list("vhostStats", "vhostStats")
-	memorySection      = section{"memory", (*printer).memoryObject}
-	groupsSection      = section{"vhostGroups", (*printer).groupObjects}
-	logSection         = section{"log", (*printer).logObjects}
-	edgesSection       = section{"edgeConnections", func(p *printer) (any, error) {
+	memorySection      = section{Key{Name: "memory", Single: true}, (*printer).memoryObject}
+	groupsSection      = section{Key{Name: "vhostGroups"}, (*printer).groupObjects}
+	logSection         = section{Key{Name: "log"}, (*printer).logObjects}
+	edgesSection       = section{Key{Name: "edgeConnections", EntityType: "connection"}, func(p *printer) (any, error) {
 		return p.entities("connection", p.opts.Limit, func(conn row) bool { return conn.text("role") == "edge" })
 	}}
 )
@@ -120,7 +138,7 @@ func (r Report) sectionsOf(p *printer, id string) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		of = append(of, client.Entry{Key: s.key, Value: v})
+		of = append(of, client.Entry{Key: s.Name, Value: v})
 	}
 	return of, nil
 }
@@ -153,15 +171,9 @@ func (r row) object() client.Map {
 		}
 		object = append(object, client.Entry{Key: name, Value: r.values[i]})
 	}
-	var key any
-	switch r.rows.entityType {
-	case "router.link":
-		key = r.get("owningAddr")
-	case "router.address":
-		key = r.get("name")
-	}
-	if key != nil {
-		a := parseAddress(key)
+	key, ok := map[string]string{"router.link": "owningAddr", "router.address": "name"}[r.rows.entityType]
+	if ok {
+		a := parseAddress(r.get(key))
 		object = object.With("addressClass", a.class).With("addressText", a.text).With("addressPhase", a.phase)
 	}
 	var perSecond client.Map
