@@ -117,8 +117,17 @@ func (m *message) priority(a *address) int {
 	return defaultPriority
 }
 
+// tooFar reports whether a control message has come too far to be passed on. The limit is wider
+// than that of data (RT E57), as the radius may be just what it is about to correct.
+func (m *message) tooFar(r *Router) bool {
+	return m.in.control && m.notes.hops > 2*r.radius()+4
+}
+
 // closestRemote rotates over the cheapest of the routers that have consumers (RT F28).
 func (r *Router) closestRemote(m *message, a *address, f *forwarding) *outLink {
+	if m.tooFar(r) {
+		return nil
+	}
 	least, count := int32(0), 0
 	for _, n := range f.remotes {
 		rt := n.route.Load()
@@ -268,6 +277,9 @@ func (c *Conn) sendCopy(m *message, a *address, out *outLink, ref copyRef, credi
 // remoteLinks appends to links the links to other routers that a multicast goes out on: one for
 // each next hop towards routers with consumers (RT F31 to F34).
 func (r *Router) remoteLinks(m *message, a *address, f *forwarding, links []*outLink) []*outLink {
+	if a.dist == Flood || m.tooFar(r) {
+		return links // an advertisement goes on when the link state says so
+	}
 	start := len(links)
 	origin := 0
 	if a.dist == Multicast && m.notes.hasIngress {

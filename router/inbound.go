@@ -200,7 +200,7 @@ func (c *Conn) walk(m *message, complete bool) bool {
 			}
 			return true
 		}
-		if m.notes.hops > c.r.radius()+1 { // RT E57
+		if m.notes.hops > c.r.radius()+1 && !m.in.control { // RT E57
 			m.refusal = amqp.StateReleased
 			return true
 		}

@@ -55,10 +55,73 @@ func (r *Router) takeControl(q *Request) {
 		r.logf("ROUTER", Error, "Control message error: %v", err)
 		return
 	}
-	id := q.Connection
+	in := arrived{msg: q.Message}
+	if s, err := amqp.WalkMessage(q.Message, amqp.DepthMessageAnnotations, true); err == nil && s.MessageAnnotations.Present() {
+		in.section = s.MessageAnnotations
+		if e := in.notes.read(s.MessageAnnotations.Value(q.Message), false); e != nil {
+			return
+		}
+	}
+	ev := linkstate.Received{Link: linkstate.LinkID(q.Connection), Message: m, Trace: in.notes.hops}
 	r.post(event{kind: eventCall, call: func() {
-		r.step(linkstate.Received{Link: linkstate.LinkID(id), Message: m})
+		r.arrived = &in
+		r.step(ev)
+		r.arrived = nil
 	}})
+}
+
+// arrived is the control message that the link state is being told of.
+type arrived struct {
+	msg     []byte
+	section amqp.Range
+	notes   annotations
+}
+
+// relay passes the advertisement just received on, over the connections towards all routers but
+// those it has passed (IR 2.14).
+func (r *Router) relay() {
+	in := r.arrived
+	if in == nil || !in.section.Present() {
+		return
+	}
+	msg := append([]byte(nil), in.msg[:in.section.Start]...)
+	msg = in.notes.annotated(msg, string(in.notes.to), in.notes.phase, r.node)
+	msg = append(msg, in.msg[in.section.End:]...)
+	r.flood(msg, func(via *neighbour) bool {
+		id := via.id.Load()
+		return id == nil || !in.notes.passed([]byte(r.opts.Area+"/"+*id))
+	})
+}
+
+// flood sends a control message over the connections that lead to other routers, those that to
+// admits.
+func (r *Router) flood(msg []byte, to func(*neighbour) bool) {
+	b := r.newBatch()
+	seen := make(map[*neighbour]bool)
+	for _, n := range r.nodes {
+		via := n.route.Load().via
+		if via == nil || seen[via] {
+			continue
+		}
+		seen[via] = true
+		if to == nil || to(via) {
+			b.control(via, msg)
+		}
+	}
+	b.run()
+	b.done()
+}
+
+// control adds a control message of this router to what goes to a neighbour.
+func (b *batch) control(via *neighbour, msg []byte) {
+	out := via.control.Load()
+	if out == nil {
+		return
+	}
+	out.load.Add(1)
+	o := b.op(out.conn)
+	*o = op{kind: opMessage, settled: true, owned: true, out: out, at: b.second()}
+	o.parts[0] = msg
 }
 
 // step tells the link state what happened and does what it says.
@@ -86,6 +149,8 @@ func (r *Router) act(a linkstate.Action) {
 	switch a := a.(type) {
 	case linkstate.Send:
 		r.sendControl(a)
+	case linkstate.Relay:
+		r.relay()
 	case linkstate.RouterAdded:
 		r.addNode(a.ID, a.Index)
 	case linkstate.RouterRemoved:
@@ -138,33 +203,19 @@ func (r *Router) setRoute(info *linkstate.Node) {
 // sendControl sends a control message on the control links it takes (IR 2.14).
 func (r *Router) sendControl(s linkstate.Send) {
 	msg := encodeControl(s.Address(), s.Message, r.node)
-	b := r.newBatch()
-	send := func(via *neighbour) {
-		if out := via.control.Load(); out != nil {
-			out.load.Add(1)
-			o := b.op(out.conn)
-			*o = op{kind: opMessage, settled: true, owned: true, out: out, at: b.second()}
-			o.parts[0] = msg
-		}
-	}
 	switch s.Scope {
-	case linkstate.ToNeighbours:
-		for _, via := range r.near {
-			send(via)
-		}
 	case linkstate.ToAll, linkstate.ToAllMobile:
-		seen := make(map[*neighbour]bool)
-		for _, n := range r.nodes {
-			if via := n.route.Load().via; via != nil && !seen[via] {
-				seen[via] = true
-				send(via)
-			}
+		r.flood(msg, nil)
+		return
+	}
+	b := r.newBatch()
+	if s.Scope == linkstate.ToNeighbours {
+		for _, via := range r.near {
+			b.control(via, msg)
 		}
-	default:
-		if n := r.nodes[s.Router]; n != nil {
-			if via := n.route.Load().via; via != nil {
-				send(via)
-			}
+	} else if n := r.nodes[s.Router]; n != nil {
+		if via := n.route.Load().via; via != nil {
+			b.control(via, msg)
 		}
 	}
 	b.run()

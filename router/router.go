@@ -59,6 +59,7 @@ type Router struct {
 	// Owned by the core.
 	net     *linkstate.Engine // nil unless interior
 	nodes   map[string]*node
+	arrived *arrived
 	floods  []*address // the T addresses of the control protocol
 	near    map[linkstate.LinkID]*neighbour
 	touched map[*Conn]struct{}
