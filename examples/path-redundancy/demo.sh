@@ -51,12 +51,14 @@ port() { sed -n 's/.*Listening on .*:\([0-9]*\) (clients)$/\1/p' "$work/$1.log";
 listens() { [ -n "$(port "$1")" ]; }
 knows() { "$bin/qdstat" -b "127.0.0.1:$1" -n | grep -q "$2"; }
 
+ended() { ! kill -0 "$1"; }
+
 ten() { # from port to port
     "$python/receiver.py" "amqp://127.0.0.1:$2/$address" 10 >"$work/received" &
     receiver=$!
     pids="$pids $receiver"
-    "$python/sender.py" "amqp://127.0.0.1:$1/$address" 10 >"$work/sent"
-    wait "$receiver"
+    "$here/sender.py" "amqp://127.0.0.1:$1/$address" 10 >"$work/sent"
+    until_true 30 ended "$receiver"
     cat "$work/received"
     confirmed=$(grep -c 'was accepted$' "$work/sent" || :)
     echo "$confirmed messages confirmed"
