@@ -22,8 +22,9 @@ const (
 	rerouted  = 3 * time.Second  // the longest silence where another path exists
 	restarted = 12 * time.Second // silence after a restart, or the mending of a connection, where none does
 	pace      = 5 * time.Millisecond
-	window    = 50  // deliveries of a flow under way
-	largeEach = 100 // every so many messages one is large enough to be streamed
+	resend    = 50 * time.Millisecond // until what came back is sent again
+	window    = 50                    // deliveries of a flow under way
+	largeEach = 100                   // every so many messages one is large enough to be streamed
 )
 
 // soakTime is how long faults are made, over all networks together.
@@ -429,7 +430,7 @@ func (f *flow) outcome(id int, name string, slots chan struct{}, again chan int)
 		<-slots
 		return
 	}
-	again <- id // has room for every slot
+	time.AfterFunc(resend, func() { again <- id }) // has room for every slot
 }
 
 // firstAfter returns when the first message that was sent after start arrived.

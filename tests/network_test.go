@@ -647,6 +647,10 @@ func TestNetworkConnectionLoss(t *testing.T) {
 	sum := map[string]int{}
 	for i, p := range ps {
 		for name, k := range p.outcomesFrom(first[i], count) {
+			name, how, _ := strings.Cut(name, " ")
+			if name == "modified" && !strings.Contains(how, "failed=true") {
+				t.Errorf("%d modified %s, want delivery-failed", k, how)
+			}
 			sum[name] += k
 		}
 	}

@@ -21,6 +21,12 @@ def beginning(size):
     return Message(body=b"x" * (2 * size)).encode()[:size]
 
 
+def pair(url):
+    """A consumer and a sender, at the two routers of URL+URL, or both at one."""
+    first, _, second = url.partition("+")
+    return Peer(second or first), Peer(first)
+
+
 # U10: sessions torn down under load.
 
 def u10(url, pid, rounds, senders, end):
@@ -98,7 +104,7 @@ def good_message(peer, consumer, receiver, address):
 
 def u11_close(url, drop):
     """All of a settled message, then Close, or the end of the connection."""
-    consumer, peer = Peer(url), Peer(url)
+    consumer, peer = pair(url)
     receiver = consumer.receiver("tail", credit=1)
     consumer.wait(receiver.attached)
     out = peer.sender("tail")
@@ -119,7 +125,7 @@ def u11_close(url, drop):
 
 def u11_leave(url, count):
     """The receiver leaves after the first of many, the sender goes on."""
-    consumer, peer = Peer(url), Peer(url)
+    consumer, peer = pair(url)
     receiver = consumer.receiver("leave", credit=100)
     consumer.wait(receiver.attached)
     out = peer.sender("leave")
@@ -140,7 +146,7 @@ def u11_leave(url, count):
 def u11_settled(url, count):
     """As u11_leave with settled messages, and a new receiver for the second half."""
     half = int(count) // 2
-    consumer, peer = Peer(url), Peer(url)
+    consumer, peer = pair(url)
     first = consumer.receiver("settled", credit=100)
     consumer.wait(first.attached)
     out = peer.sender("settled")
@@ -177,7 +183,7 @@ def u12(url, pid, address, receivers, thirsty, count, size):
     Of the receivers the last thirsty ones have no credit until the end.
     """
     count, receivers, thirsty = int(count), int(receivers), int(thirsty)
-    consumer, peer = Peer(url), Peer(url)
+    consumer, peer = pair(url)
     ins = [consumer.receiver(address, credit=100 if i < receivers - thirsty else 0) for i in range(receivers)]
     consumer.wait(lambda: all(i.attached() for i in ins))
     out = peer.sender(address)
@@ -302,7 +308,7 @@ def u22(url):
         "long": (long_name, long_name), "accents": ("caf\u00e9/\u00fcber", "caf\u00e9/\u00fcber"),
         "trailing slash": ("x/", "x"),
     }
-    peer, consumer = Peer(url), Peer(url)
+    consumer, peer = pair(url)
     anonymous = peer.sender(None)
     anonymous.wait_credit()
     result = {}
