@@ -353,6 +353,7 @@ type rawPeer struct {
 	nc       net.Conn
 	wait     time.Duration // for anything that must come
 	buf      []byte        // read and not yet decoded
+	max      uint32        // octets of a frame, as told in the open
 	held     []rawFrame    // that came while another was waited for
 	sasl     bool          // frames are those of SASL
 	channels map[uint16]uint16
@@ -374,7 +375,7 @@ type rawSession struct {
 
 func newRawPeer(t testing.TB, nc net.Conn) *rawPeer {
 	t.Cleanup(func() { nc.Close() })
-	return &rawPeer{t: t, nc: nc, wait: rawWait, channels: map[uint16]uint16{}, sessions: map[uint16]*rawSession{}}
+	return &rawPeer{t: t, nc: nc, wait: rawWait, max: math.MaxUint32, channels: map[uint16]uint16{}, sessions: map[uint16]*rawSession{}}
 }
 
 // write sends octets. An error is no matter: what the router does not get, it
@@ -424,7 +425,7 @@ func (p *rawPeer) read(deadline time.Time) (f rawFrame, err error) {
 	if err := p.fill(8, deadline); err != nil {
 		return f, err
 	}
-	hdr, _, err := amqp.ParseFrameHeader(p.buf, math.MaxUint32)
+	hdr, _, err := amqp.ParseFrameHeader(p.buf, p.max)
 	if err != nil {
 		return f, err
 	}
@@ -588,6 +589,7 @@ func (p *rawPeer) open() *amqp.Open {
 
 func (p *rawPeer) openWith(o *amqp.Open) *amqp.Open {
 	p.t.Helper()
+	p.max = max(o.MaxFrameSize.Or(math.MaxUint32), amqp.MinMaxFrameSize)
 	p.write(amqp.HeaderAMQP[:], amqp.AppendFrame(nil, amqp.FrameAMQP, 0, o))
 	p.header(amqp.HeaderAMQP)
 	return take[*amqp.Open](p)
