@@ -687,22 +687,15 @@ func TestR36LinksOfTheWrongRole(t *testing.T) {
 
 // A bystander passes a message every few milliseconds until stop says how it went.
 type bystander struct {
-	testing.TB
-	failed  chan string
+	apart
 	end     chan struct{}
 	done    chan struct{}
 	longest time.Duration // that a message took there and back
 	passed  int
 }
 
-// Fatalf is testing.TB's: the bystander has a goroutine of its own.
-func (b *bystander) Fatalf(format string, args ...any) {
-	b.failed <- fmt.Sprintf(format, args...)
-	runtime.Goexit()
-}
-
 func (r *rawRouter) bystander(t testing.TB) *bystander {
-	b := &bystander{TB: t, failed: make(chan string, 1), end: make(chan struct{}), done: make(chan struct{})}
+	b := &bystander{apart: apart{t, make(chan string, 1)}, end: make(chan struct{}), done: make(chan struct{})}
 	receiver, sender := r.session(t), r.session(t)
 	in := receiver.receiver("bystander", 1000)
 	out := sender.sender("bystander")

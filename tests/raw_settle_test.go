@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"qdrouter/amqp"
@@ -929,4 +930,46 @@ func TestF93PresettledOverload(t *testing.T) {
 		}
 		x.end(t)
 	})
+}
+
+// AMQP 1.0 part 2 §2.7.1: no frame is larger than its receiver takes, whatever
+// others say in larger ones.
+func TestF72SmallFrames(t *testing.T) {
+	r := startRouter(t)
+	before := r.counts()
+	c, p := r.session(t), r.dial(t)
+	p.openWith(&amqp.Open{ContainerID: "raw", MaxFrameSize: amqp.Some(uint32(512))})
+	p.begin(0)
+	in := c.receiver("q", 100)
+	l := p.sender("q")
+	l.awaitCredit(250)
+	long := strings.Repeat("because ", 500)
+	for name, state := range map[string]amqp.Raw{
+		"rejected": amqp.AppendRejected(nil, &amqp.Error{Condition: "test:refused", Description: long}),
+		"modified": amqp.AppendModified(nil, true, true, amqp.AppendValue(nil, amqp.Map{{Key: amqp.Symbol("x"), Value: long}})),
+		"private":  amqp.AppendValue(nil, amqp.Described{Descriptor: uint64(0x1234), Value: amqp.List{long}}),
+	} {
+		id := l.send(rawMessage("x"), false)
+		in.settle(in.receive(), state)
+		got := p.outcomes(id)[id]
+		if name != "private" && !strings.HasPrefix(got, name) {
+			t.Errorf("outcome %s, want %s", got, name)
+		}
+		l.awaitCredit(250)
+	}
+	// The other way: a sender's state on the transfer, for a receiver of small frames.
+	small := p.receiver("small", 100)
+	big := c.sender("small")
+	big.awaitCredit(250)
+	tr := big.start()
+	tr.State = amqp.AppendValue(nil, amqp.Described{Descriptor: uint64(0x1234), Value: amqp.List{long}})
+	payload := data(3000)
+	c.write(big.frame(tr, payload))
+	if d := small.receive(); !bytes.Equal(d.payload, payload) {
+		t.Errorf("%d octets came, want %d", len(d.payload), len(payload))
+	}
+	p.close()
+	c.held = nil
+	c.close()
+	r.healthy(t, before)
 }
