@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -194,7 +195,7 @@ func (s *soak) fault(f fault) {
 	s.flowing(fmt.Sprintf("after %v, which leaves no path", f), broken, mended, restarted)
 	// The way back to the old paths is part of it.
 	s.pause(time.Until(mended.Add(down)))
-	s.n.waitRoutes(s.n.ids...)
+	s.healed()
 	end := time.Now()
 	for _, flow := range through {
 		if gap := flow.silence(start, end); gap > rerouted {
@@ -202,6 +203,36 @@ func (s *soak) fault(f fault) {
 		} else {
 			s.t.Logf("%v: %s to %s was silent for %v", f, flow.from, flow.to, gap.Round(time.Millisecond))
 		}
+	}
+}
+
+// healed waits until every router knows of every connection. The next fault
+// would cut off more than it says otherwise.
+func (s *soak) healed() {
+	s.t.Helper()
+	want := map[string][]string{}
+	for _, e := range s.edges {
+		a, b, _ := strings.Cut(e, "-")
+		want[a], want[b] = append(want[a], b), append(want[b], a)
+	}
+	for _, id := range s.n.ids {
+		slices.Sort(want[id])
+	}
+	for _, id := range s.n.ids {
+		var got map[string][]string
+		rig.Eventually(s.t, patience, func() bool {
+			got = map[string][]string{}
+			for _, row := range s.n.query(id, "router.node", "id", "linkState") {
+				list, _ := row["linkState"].([]any)
+				peers := []string{}
+				for _, p := range list {
+					peers = append(peers, fmt.Sprint(p))
+				}
+				slices.Sort(peers)
+				got[fmt.Sprint(row["id"])] = peers
+			}
+			return maps.EqualFunc(got, want, slices.Equal[[]string])
+		}, func() string { return fmt.Sprintf("router %s has the link states %v, want %v", id, got, want) })
 	}
 }
 
