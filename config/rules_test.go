@@ -244,8 +244,7 @@ console {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"linkRoute", "console", "policy enableVhostPolicy", "router mode interior", "listener http",
-		"listener role inter-router", "listener role edge", "connector role inter-router"}
+	want := []string{"linkRoute", "console", "policy enableVhostPolicy", "listener http", "listener role edge"}
 	if !reflect.DeepEqual(c.Unimplemented, want) {
 		t.Errorf("unimplemented = %q, want %q", c.Unimplemented, want)
 	}
