@@ -21,7 +21,6 @@ type node struct {
 type nodeRoute struct {
 	via  *neighbour // nil = not reachable
 	cost int32
-	hops int
 	// origins are the indexes of the routers whose messages to this node come through here,
 	// this router's own index 0 among them (IR 3.3).
 	origins linkstate.Set

@@ -573,7 +573,7 @@ func TestStreamToBrokenSocket(t *testing.T) {
 		if n := s.in().sess.held.Load(); n != 0 {
 			t.Errorf("%d octets are held", n)
 		}
-		r = g.peer(nil).receiver("q", 10)
+		g.peer(nil).receiver("q", 10)
 		s.wantCredit(t, 250, false)
 		y.wantCredit(t, 250, false)
 	}

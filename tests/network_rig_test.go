@@ -400,12 +400,6 @@ func (r *relay) stall() {
 	}
 }
 
-func (r *relay) resume() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.resumeLocked()
-}
-
 func (r *relay) resumeLocked() {
 	if r.stalled != nil {
 		close(r.stalled)
