@@ -391,19 +391,13 @@ func (r *relay) mend() {
 	r.refused = false
 }
 
-// stall passes nothing on until the relay is cut or resumed.
+// stall passes nothing on until the relay is cut.
 func (r *relay) stall() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stalled == nil {
 		r.stalled = make(chan struct{})
 	}
-}
-
-func (r *relay) resume() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.resumeLocked()
 }
 
 func (r *relay) resumeLocked() {
