@@ -391,7 +391,7 @@ func (r *relay) mend() {
 	r.refused = false
 }
 
-// stall passes nothing on until the relay is cut or resumed.
+// stall passes nothing on until the relay is cut.
 func (r *relay) stall() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
