@@ -143,7 +143,10 @@ func TestE46Presettled(t *testing.T) {
 	r.quiet(t, p, consumer)
 	in.detach(true)
 	l.send(rawMessage("nobody"), true) // dropped
-	l.flow(0)                          // drained
+	expectFlow(t, "nobody", l.nextFlow(), 6, 4, true)
+	l.count += 4 // drained
+	l.flow(0)
+	r.flush(t, p)
 	r.session(t).receiver("q", 10)
 	l.awaitCredit(5)
 	if i := r.Stats(); i.DroppedPresettled != 1 {
