@@ -162,7 +162,7 @@ func (n *annotations) stripped(b []byte) []byte {
 
 // annotated appends the annotations section with this router's entries: to is the address the
 // message was sent to, node is area and id of this router (RT F80).
-func (n *annotations) annotated(b []byte, to string, phase byte, node string) []byte {
+func (n *annotations) annotated(b, to []byte, phase byte, node string) []byte {
 	b = append(b, 0, 0x53, amqp.CodeMessageAnnotations)
 	b, mark := amqp.BeginCompound(b)
 	b, count := n.appendUser(b)
@@ -174,7 +174,7 @@ func (n *annotations) annotated(b []byte, to string, phase byte, node string) []
 		b = amqp.AppendInt(amqp.AppendSymbol(b, annotationStream), 1)
 		count++
 	}
-	if to != "" {
+	if len(to) > 0 {
 		b = amqp.AppendString(amqp.AppendSymbol(b, annotationTo), to)
 		count++
 	}
@@ -229,7 +229,7 @@ func (c *Conn) compose(m *message, out *outLink, o *op, b *batch) {
 }
 
 // sentTo is what x-opt-qd.to and x-opt-qd.phase of an outgoing copy say (RT F1, F2).
-func (m *message) sentTo() (to string, phase byte) {
+func (m *message) sentTo() (to []byte, phase byte) {
 	a := m.to
 	if !m.in.anon {
 		a = m.in.addr.Load()
@@ -238,13 +238,13 @@ func (m *message) sentTo() (to string, phase byte) {
 		phase = a.key[1] - '0'
 	}
 	if !m.in.anon {
-		return string(m.in.template), phase
+		return m.in.template, phase
 	}
 	if m.notes.to != nil {
-		return string(m.notes.to), phase
+		return m.notes.to, phase
 	}
 	if a != nil && a.key.class() == classMobile && m.in.conn.tenant != "" {
-		return a.key.text(), phase // RT E43
+		return []byte(a.key.text()), phase // RT E43
 	}
-	return "", phase // the message's own "to" says it
+	return nil, phase // the message's own "to" says it
 }

@@ -61,7 +61,7 @@ func TestAnnotated(t *testing.T) {
 			}
 		}
 		want := []byte("before" + annotationsSection + tt.want)
-		if got := n.annotated([]byte("before"), tt.to, tt.phase, "0/R"); !bytes.Equal(got, want) {
+		if got := n.annotated([]byte("before"), []byte(tt.to), tt.phase, "0/R"); !bytes.Equal(got, want) {
 			t.Errorf("%s: got\n%q, want\n%q", tt.name, got, want)
 		}
 	}
@@ -104,7 +104,7 @@ func TestLongAnnotations(t *testing.T) {
 	if string(n.to) != long || string(n.ingress) != long || n.hops != 2 || n.user != 1 {
 		t.Errorf("read: to %d octets, ingress %d, %d hops, %d of the user", len(n.to), len(n.ingress), n.hops, n.user)
 	}
-	v, err := amqp.Raw(n.annotated(nil, long, 0, "0/R")).Value()
+	v, err := amqp.Raw(n.annotated(nil, []byte(long), 0, "0/R")).Value()
 	d, _ := v.(amqp.Described)
 	want := amqp.Map{m[0], m[1], m[2], {Key: m[3].Key, Value: amqp.List{long, "0/B", "0/R"}}}
 	if err != nil || fmt.Sprint(d.Value) != fmt.Sprint(want) {

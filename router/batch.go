@@ -22,7 +22,7 @@ type batch struct {
 	messages []message
 	links    []*inLink // with messages in this read
 	targets  []*outLink
-	arena    []byte // rewritten annotations; valid until the batch is done
+	arena    []byte // rewritten annotations; valid until the read or the batch is done
 	scratch  work
 }
 

@@ -49,6 +49,7 @@ type Conn struct {
 	tags       uint64
 	free       []*delivery
 	waiting    []*outLink    // with a queue that waits for output room or session window
+	waited     []*outLink    // room for those to come, empty
 	owing      []*outLink    // with queued settled deliveries whose senders wait for credit
 	writerGone chan struct{} // closed at the end of a write; made by Done
 
@@ -174,6 +175,7 @@ func (c *Conn) Input(buf []byte) (n int, err error) {
 	if c.mustRenewWindows() {
 		c.renewWindows()
 	}
+	c.b.arena = c.b.arena[:0] // what was read and rewritten is out, or copied
 	if err != nil {
 		e, ok := err.(*amqp.Error)
 		if !ok {
@@ -272,7 +274,7 @@ func (c *Conn) Done() {
 		c.loseSession(s, b)
 	}
 	c.eng.Out, c.spare = nil, nil
-	c.waiting, c.owing, c.free = nil, nil, nil
+	c.waiting, c.waited, c.owing, c.free = nil, nil, nil, nil
 	c.mu.Unlock()
 	c.r.timers.remove(c) // nothing wakes a dead connection any more
 	b.run()
@@ -547,7 +549,7 @@ func (c *Conn) drainWaiting(b *batch) {
 		return
 	}
 	list := c.waiting
-	c.waiting = c.waiting[len(c.waiting):]
+	c.waiting, c.waited = c.waited, nil
 	for _, out := range list {
 		out.waiting = false
 	}
@@ -556,6 +558,8 @@ func (c *Conn) drainWaiting(b *batch) {
 			c.drain(out, b)
 		}
 	}
+	clear(list)
+	c.waited = list[:0]
 }
 
 // Tick does what time asks for and returns when to be called again, in nanoseconds on the

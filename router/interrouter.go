@@ -85,7 +85,7 @@ func (r *Router) relay() {
 		return
 	}
 	msg := append([]byte(nil), in.msg[:in.section.Start]...)
-	msg = in.notes.annotated(msg, string(in.notes.to), in.notes.phase, r.node)
+	msg = in.notes.annotated(msg, in.notes.to, in.notes.phase, r.node)
 	msg = append(msg, in.msg[in.section.End:]...)
 	r.flood(msg, func(via *neighbour) bool {
 		id := via.id.Load()

@@ -26,6 +26,7 @@ type rig struct {
 	r     *Router
 	log   *testLog
 	peers []*peer
+	strip bool // what the connections of a mill do with annotations
 }
 
 // newRig starts a router; edit may change its options and config is its address configuration.
@@ -121,6 +122,7 @@ type wire struct {
 	err   error  // what writing fails with
 	cut   bool
 	hook  func(p []byte) // called by TryWrite, without locks
+	sink  func(p []byte) // takes what is written, if set
 	ready chan struct{}  // holds one token when there is something new
 }
 
@@ -141,6 +143,10 @@ func (w *wire) takeLocked(p []byte, most int) (n int, err error) {
 	if w.room >= 0 {
 		n = min(n, w.room)
 		w.room -= n
+	}
+	if w.sink != nil {
+		w.sink(p[:n])
+		return n, nil
 	}
 	w.out = append(w.out, p[:n]...)
 	w.tell()
