@@ -197,7 +197,7 @@ func (r *Router) setRoute(info *linkstate.Node) {
 			near.id.Store(&n.id)
 		}
 	}
-	n.route.Store(rt)
+	r.setNodeRoute(n, rt)
 }
 
 // sendControl sends a control message on the control links it takes (IR 2.14).

@@ -86,6 +86,26 @@ func (r *Router) originOf(entry []byte) (index int, ok bool) {
 
 // The functions below belong to the core.
 
+// lost reports whether there is no way to the node now.
+func (n *node) lost() bool { return n.route.Load().via == nil }
+
+// setNodeRoute takes over how a node is reached. What it is a destination of changes when it comes
+// into reach or goes out of it.
+func (r *Router) setNodeRoute(n *node, rt *nodeRoute) {
+	was := n.lost()
+	n.route.Store(rt)
+	if n.lost() == was {
+		return
+	}
+	r.publish(n.addr)
+	for _, a := range r.floods {
+		r.publish(a)
+	}
+	for key := range n.mapped {
+		r.publish(r.table[key])
+	}
+}
+
 // addNode makes a record of another router and its R address.
 func (r *Router) addNode(id string, index int) {
 	n := &node{id: id, index: index, mapped: make(map[addressKey]struct{})}

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -78,9 +79,14 @@ func (r *Router) addressFor(key addressKey, dist Distribution, priority int32) *
 	return a
 }
 
-// store makes the core's view of an address the one that readers use.
+// store makes the core's view of an address the one that readers use. A router out of reach is
+// no destination, though what it has consumers of is kept for its return (IR 9.3).
 func (a *address) store() {
-	a.fwd.Store(&forwarding{outs: a.outs[:len(a.outs):len(a.outs)], subs: a.subs, remotes: a.remotes})
+	remotes := a.remotes
+	if slices.ContainsFunc(remotes, (*node).lost) {
+		remotes = slices.DeleteFunc(slices.Clone(remotes), (*node).lost)
+	}
+	a.fwd.Store(&forwarding{outs: a.outs[:len(a.outs):len(a.outs)], subs: a.subs, remotes: remotes})
 }
 
 // publish stores, and gives withheld credit when the address has just become reachable.
