@@ -46,8 +46,8 @@ start() { # a router by its letter
     pids="$pids $!"
 }
 
-# port of a router's listener for clients, from its log
-port() { sed -n 's/.*Listening on .*:\([0-9]*\) (clients)$/\1/p' "$work/$1.log"; }
+# port of a router's listener for clients, the first of its configuration, from its log
+port() { sed -n 's/.*Listening on .*:\([0-9]*\)\( (clients)\)\{0,1\}$/\1/p' "$work/$1.log" | head -n 1; }
 listens() { [ -n "$(port "$1")" ]; }
 knows() { "$bin/qdstat" -b "127.0.0.1:$1" -n | grep -q "$2"; }
 
