@@ -142,7 +142,6 @@ func churn(t *testing.T, d router.Distribution, streamed bool) {
 // leaves one way or another.
 func receiveSome(p *rawPeer, t testing.TB, address string, rnd *rand.Rand) {
 	p.t = t
-	p.wait = rawWait
 	in := p.receiver(address, uint32(rnd.IntN(10)))
 	states := []amqp.Raw{amqp.StateAccepted, amqp.StateReleased, stateRejected, stateModified}
 	var kept []uint32

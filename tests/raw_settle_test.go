@@ -9,6 +9,7 @@ import (
 
 	"qdrouter/amqp"
 	"qdrouter/router"
+	"qdrouter/tests/internal/rig"
 )
 
 // pair is a sender and a receiver of the address q, on a connection each.
@@ -100,9 +101,9 @@ func TestF54ReleasedAndModified(t *testing.T) {
 			x.r.flush(t, x.p)
 			x.p.forgetFlows()
 			x.r.quiet(t, x.p)
-			if s := x.r.Stats(); s.DroppedPresettled != 4 {
-				t.Errorf("%d dropped, want 4", s.DroppedPresettled)
-			}
+			rig.Eventually(t, rawWait, func() bool { return x.r.Stats().DroppedPresettled == 4 }, func() string {
+				return fmt.Sprintf("%d dropped, want 4", x.r.Stats().DroppedPresettled)
+			})
 			x.p.close()
 			x.c.nc.Close()
 			x.r.healthy(t, x.before)
