@@ -347,12 +347,17 @@ func TestHerd(t *testing.T) {
 	const senders, messages = 8, 100
 	g := newRig(t, nil)
 	list := g.receivers(4, "q", 1000)
-	var wg sync.WaitGroup
+	var ends []*end
 	for range senders {
-		a := g.peer(nil)
-		a.sender("q").sendN(messages)
-		a.read = 150 // a few messages
-		wg.Go(func() { a.pump() })
+		ends = append(ends, g.peer(nil).sender("q"))
+	}
+	var wg sync.WaitGroup
+	for _, s := range ends {
+		s.sendN(messages)
+		s.p.read = 150 // a few messages
+	}
+	for _, s := range ends {
+		wg.Go(func() { s.p.pump() })
 	}
 	wg.Wait()
 	var loads []int32
