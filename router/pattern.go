@@ -98,39 +98,58 @@ func (p *patterns[T]) remove(pattern string) {
 
 // match returns the value of the best pattern for an address.
 func (p *patterns[T]) match(address string) (v T, ok bool) {
-	n := p.root.match(splitTokens(address))
+	var m matching[T]
+	n := m.find(&p.root, splitTokens(address))
 	if n == nil {
 		return v, false
 	}
 	return n.value, true
 }
 
-func (n *patternNode[T]) match(tokens []string) *patternNode[T] {
+// matching is one search. vain remembers of nodes below a '#' with how many tokens left they were
+// last tried in vain: such a node is reached again from every other place of an earlier '#', and
+// without that an address of many tokens and a pattern of several '#' cost more than anybody has.
+type matching[T any] struct {
+	vain map[*patternNode[T]]int
+}
+
+func (m *matching[T]) find(n *patternNode[T], tokens []string) *patternNode[T] {
 	if len(tokens) == 0 {
 		if n.set {
 			return n
 		}
 		if n.hash != nil {
-			return n.hash.match(nil)
+			return m.find(n.hash, nil)
 		}
 		return nil
 	}
 	if next := n.exact[tokens[0]]; next != nil {
-		if m := next.match(tokens[1:]); m != nil {
-			return m
+		if found := m.find(next, tokens[1:]); found != nil {
+			return found
 		}
 	}
 	if n.star != nil {
-		if m := n.star.match(tokens[1:]); m != nil {
-			return m
+		if found := m.find(n.star, tokens[1:]); found != nil {
+			return found
 		}
 	}
-	if n.hash != nil {
-		for i := 0; i <= len(tokens); i++ {
-			if m := n.hash.match(tokens[i:]); m != nil {
-				return m
-			}
+	if n.hash == nil {
+		return nil
+	}
+	// What was tried with as many tokens left, or more, need not be tried again.
+	tried, again := m.vain[n.hash]
+	for i := 0; i <= len(tokens); i++ {
+		left := len(tokens) - i
+		if again && left <= tried {
+			break
+		}
+		if found := m.find(n.hash, tokens[i:]); found != nil {
+			return found
 		}
 	}
+	if m.vain == nil {
+		m.vain = make(map[*patternNode[T]]int)
+	}
+	m.vain[n.hash] = max(tried, len(tokens))
 	return nil
 }

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -210,18 +209,20 @@ func TestNormalPatternMeansTheSame(t *testing.T) {
 	})
 }
 
-// TestManyHashes: an address that no pattern covers takes no endless time to turn down.
+// TestManyHashes: an address of many tokens that no pattern covers is turned down at once.
 func TestManyHashes(t *testing.T) {
 	var p patterns[int]
 	p.add("a/#/b/#/c/#/d/#/e/#/f", 1)
-	address := strings.Repeat("a/b/c/d/e/", 20) + "x"
-	if _, ok := p.match(address); ok {
+	p.add("#/b/#/d/#/f/#", 2)
+	p.add("*/#/*/c/#/*/e/#/g", 3)
+	address := strings.Repeat("a/b/c/d/e/", 1000)
+	if _, ok := p.match(address + "x"); ok {
 		t.Error("matches")
 	}
-	for i := range 100 {
-		p.add(fmt.Sprintf("x%d/#", i), i)
+	if v, _ := p.match(address + "f"); v != 1 {
+		t.Errorf("matches %d, want 1", v)
 	}
-	if v, _ := p.match("x77/y"); v != 77 {
-		t.Errorf("x77/y = %d", v)
+	if v, _ := p.match("x/" + address + "f/x"); v != 2 {
+		t.Errorf("matches %d, want 2", v)
 	}
 }
