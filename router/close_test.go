@@ -2,6 +2,7 @@ package router
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -192,4 +193,53 @@ func TestLateWake(t *testing.T) {
 	}
 	g.r.timers.mu.Unlock()
 	s.wantCredit(t, 250, false)
+}
+
+// TestPeerThatDoesNotRead: a peer that makes the router answer and never reads is cut off before
+// it has filled the router's memory; what others send it meanwhile stops much earlier.
+func TestPeerThatDoesNotRead(t *testing.T) {
+	floods := map[string]func(p *peer, i uint32){
+		"attaches": func(p *peer, i uint32) {
+			name := fmt.Sprint(i)
+			p.eng.Out = amqp.AppendFrame(p.eng.Out, 0, 0, &amqp.Attach{Name: name, Handle: 100, Role: amqp.RoleReceiver,
+				Source: &amqp.Source{Address: amqp.Some(name + strings.Repeat("x", 10000))}})
+			p.eng.Out = amqp.AppendFrame(p.eng.Out, 0, 0, &amqp.Detach{Handle: 100, Closed: true})
+		},
+		"outcomes": func(p *peer, i uint32) { // of messages that are rejected and released in turn; its window ends it
+			for n := range uint32(100) {
+				to := []string{"", "nobody"}[n%2]
+				p.eng.Out = amqp.AppendTransferFrame(p.eng.Out, 0, &amqp.Transfer{Handle: 0, DeliveryID: amqp.Some(100*i + n), DeliveryTag: []byte{1}}, addressed(to, ""))
+			}
+		},
+	}
+	for name, flood := range floods {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, func(o *Options) { o.Log = silent{} })
+			a, b := g.peer(nil), g.peer(nil)
+			b.receiver("q", 5000)
+			b.sender("")
+			s := a.sender("q")
+			b.w.fill(0)
+			for range 250 {
+				s.sendSettled(string(make([]byte, 15000)))
+			}
+			g.run()
+			most := 0
+			for i := uint32(0); !b.done && i < 20000; i++ {
+				flood(b, i)
+				b.pump()
+				b.c.mu.Lock()
+				most = max(most, len(b.c.eng.Out))
+				b.c.mu.Unlock()
+				if i%16 == 0 {
+					g.core()
+				}
+			}
+			if !b.done || most > outputMax+1<<20 {
+				t.Fatalf("done %v after %d octets of output", b.done, most)
+			}
+			g.run()
+			s.wantCredit(t, 250, false)
+		})
+	}
 }

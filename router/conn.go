@@ -414,7 +414,11 @@ func (e engine) RemoteClose(cl *amqp.Close) {
 // freed room lets go, and what that owes, goes into b.
 func (c *Conn) flushLocked(b *batch) {
 	if c.writing || c.dead {
+		cut := c.writing && len(c.eng.Out) > outputMax
 		c.mu.Unlock()
+		if cut {
+			c.wire.Cut()
+		}
 		return
 	}
 	for {
@@ -492,6 +496,11 @@ func (c *Conn) write(out []byte, n int) {
 	b.run()
 	b.done()
 }
+
+// outputMax bounds what waits for a peer that does not read while it makes us answer: transfers
+// stop at outputRoom and outcomes with the session window, which is not renewed before it can be
+// told, but attaches and ends have to be answered. Beyond it the peer is cut off.
+const outputMax = 32 << 20
 
 // notWriting ends a write, with the lock held, and tells Done when that waits for it.
 func (c *Conn) notWriting() {
