@@ -1,9 +1,13 @@
 package router
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"qdrouter/amqp"
 )
 
 // TestTimerHeap: connections wake in the order of their times, whatever was set and removed
@@ -83,5 +87,117 @@ func TestWokenMeanwhile(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s: due at %d, want %d", tt.name, got, tt.want)
 		}
+	}
+}
+
+// TestSweep: deliveries that are old and not settled count as stuck until they are, and links
+// without credit for long as blocked until they have some (RT S4, S5).
+func TestSweep(t *testing.T) {
+	g := newRig(t, nil)
+	a, b := g.peer(func(o *ConnOptions, _ *amqp.ConnConfig) { o.LinkCapacity = 3 }), g.peer(nil)
+	r := b.receiver("q", 2)
+	s := a.sender("q")
+	s.sendN(3)
+	g.run()
+	want := func(when string, in, out, blocked uint64, lines ...string) {
+		t.Helper()
+		if i, o := s.info().Stuck, r.info().Stuck; i != in || o != out {
+			t.Errorf("%s: %d and %d are stuck, want %d and %d", when, i, o, in, out)
+		}
+		if x := g.r.Stats(); x.Stuck != in+out || uint64(x.LinksBlocked) != blocked {
+			t.Errorf("%s: router: %d stuck, %d blocked, want %d and %d", when, x.Stuck, x.LinksBlocked, in+out, blocked)
+		}
+		got := g.log.take("ROUTER_CORE")
+		slices.Sort(got)
+		if !slices.Equal(got, lines) {
+			t.Errorf("%s: log %q, want %q", when, got, lines)
+		}
+	}
+	g.log.take("")
+	now := g.r.now()
+	g.r.sweep(now + 10e9)
+	want("ten seconds", 0, 0, 0)
+	g.r.sweep(now + 12e9)
+	want("twelve seconds", 3, 3, 2,
+		"[C1][L2] Link blocked with zero credit for 12 seconds",
+		"[C1][L2] Stuck delivery: At least one delivery on this link has been undelivered/unsettled for more than 10 seconds",
+		"[C2][L1] Link blocked with zero credit for 12 seconds",
+		"[C2][L1] Stuck delivery: At least one delivery on this link has been undelivered/unsettled for more than 10 seconds")
+	g.r.sweep(now + 42e9)
+	want("and no news", 3, 3, 2)
+	r.grant(5)
+	r.say(0, 1, amqp.StateAccepted, true)
+	g.r.sweep(now + 72e9)
+	want("two settled", 1, 1, 0)
+	r.say(2, 2, amqp.StateAccepted, true)
+	g.r.sweep(now + 102e9)
+	want("all settled", 0, 0, 0)
+}
+
+// TestIdle: a peer that sends nothing for the idle time is told so and cut off, and so is one that
+// has begun a frame and does not come to its end (CFG L10, R33).
+func TestIdle(t *testing.T) {
+	const idle = 10 * time.Second
+	limited := func(o *ConnOptions, _ *amqp.ConnConfig) { o.IdleTimeout = idle }
+	for _, why := range []string{"local-idle-timeout expired", "frame not complete in time"} {
+		g := newRig(t, nil)
+		a := g.peer(limited)
+		if n := a.eng.Remote.IdleTimeout; n != amqp.Some(uint32(idle/2/time.Millisecond)) {
+			t.Errorf("announced %v", n)
+		}
+		last := a.c.lastRead.Load()
+		if next := a.c.tick(last + int64(idle) - 1); next != last+int64(idle) || a.done {
+			t.Fatalf("just before: due %d, want %d", next, last+int64(idle))
+		}
+		now := last + int64(idle)
+		if why != "local-idle-timeout expired" {
+			a.in = append(a.in, 0, 0, 0, 30, 2)
+			a.feed()
+			since := a.c.frameSince.Load()
+			now = since + frameIdles*int64(idle)
+			a.c.lastRead.Store(now - 1) // octets of it come now and then
+		}
+		next := a.c.tick(now)
+		g.run()
+		if a.closed == nil || a.closed.Error == nil || a.closed.Error.Condition != amqp.ErrCondResourceLimitExceeded || a.closed.Error.Description != why {
+			t.Errorf("told %+v", a.closed)
+		}
+		if !a.done || next <= now || a.c.Error() == nil || a.c.Error().Description != why {
+			t.Errorf("done %v, next %d, error %v", a.done, next, a.c.Error())
+		}
+	}
+	g := newRig(t, nil) // and with a full socket, that cannot be told
+	a := g.peer(limited)
+	a.w.fill(0)
+	a.eng.Out = amqp.AppendFlowFrame(a.eng.Out, 0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(0)), IncomingWindow: 9, Echo: true})
+	g.run()
+	a.c.tick(a.c.lastRead.Load() + int64(idle))
+	g.run()
+	if !a.done || a.closed != nil {
+		t.Errorf("done %v, told %v", a.done, a.closed)
+	}
+}
+
+// TestHeartbeat: a peer that asks for frames gets empty ones, at half its time at the latest, when
+// there is nothing to say (CFG L12).
+func TestHeartbeat(t *testing.T) {
+	g := newRig(t, nil)
+	a := g.peer(func(_ *ConnOptions, cfg *amqp.ConnConfig) { cfg.IdleTimeout = 8000 })
+	last := a.c.lastWrite.Load()
+	if next := a.c.tick(last + 1); next != last+4e9 {
+		t.Errorf("due %d after the last write, want 4 s", next-last)
+	}
+	if out, _ := a.w.take(); len(out) != 0 {
+		t.Errorf("wrote %x", out)
+	}
+	a.c.tick(last + 4e9)
+	if out, _ := a.w.take(); string(out) != "\x00\x00\x00\x08\x02\x00\x00\x00" {
+		t.Errorf("wrote %x", out)
+	}
+	a.c.Close(nil)
+	a.w.take()
+	a.c.tick(last + 100e9)
+	if out, _ := a.w.take(); len(out) != 0 {
+		t.Errorf("wrote %x after the close", out)
 	}
 }
