@@ -425,15 +425,6 @@ func (r *Router) streamLink(near *neighbour) *outLink {
 	return r.attachRouterLink(near, near.streams, amqp.RoleSender, capRouterData)
 }
 
-// putIdle gives a streaming link back.
-func (n *neighbour) putIdle(out *outLink) {
-	n.c.mu.Lock()
-	if !out.closed {
-		n.idle = append(n.idle, out)
-	}
-	n.c.mu.Unlock()
-}
-
 // idleStreams is how many idle streaming links a connection keeps; a sweep closes ten at most of
 // those beyond (IR 1.8).
 const idleStreams = 128

@@ -363,6 +363,9 @@ func (c *Conn) transmitStream(o *op, b *batch) {
 	if o.kind == opStream {
 		c.hold(out, item{ref: o.ref, settled: o.settled, format: o.format, state: o.state, stream: s, owes: o.in, at: o.at}, b)
 	}
+	if out.kind == linkStream && (o.last || o.aborted) { // back to its pool (RT F60)
+		out.near.idle = append(out.near.idle, out)
+	}
 	if o.aborted {
 		s.aborted = true
 		c.drain(out, b)
@@ -516,7 +519,6 @@ func (c *Conn) closeIn(in *inLink, b *batch) {
 		in.partial = nil
 		if p.copies != nil {
 			c.abortStream(p, b)
-			p.endStreams()
 		}
 		p.free()
 	}

@@ -89,16 +89,6 @@ func (c *Conn) beginStream(in *inLink, p *partial, m *message) {
 	p.free()
 }
 
-// endStreams gives the links of a stream that has all arrived, or was given up, back to their
-// pools (RT F60).
-func (p *partial) endStreams() {
-	for _, s := range p.copies {
-		if s.out.kind == linkStream {
-			s.out.near.putIdle(s.out)
-		}
-	}
-}
-
 // tooLong gives up on a message for a subscriber in this process that is beyond all measure.
 func (c *Conn) tooLong(in *inLink, p *partial) {
 	c.mu.Lock()
@@ -120,7 +110,6 @@ func (c *Conn) continueStream(in *inLink, p *partial, t *amqp.Transfer, payload 
 	if t.Aborted {
 		in.partial = nil
 		c.abortStream(p, b)
-		p.endStreams()
 		c.forgetDelivery(in, p)
 		return
 	}
@@ -131,7 +120,6 @@ func (c *Conn) continueStream(in *inLink, p *partial, t *amqp.Transfer, payload 
 	}
 	if !t.More {
 		in.partial = nil
-		p.endStreams()
 		c.endArriving(p) // before the receivers can see the end and answer
 	}
 }

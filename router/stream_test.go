@@ -578,3 +578,51 @@ func TestStreamToBrokenSocket(t *testing.T) {
 		y.wantCredit(t, 250, false)
 	}
 }
+
+// TestStreamingLinkReturns: a link that a stream has for itself goes back to its pool when the
+// stream has arrived or was given up, once, and without the locks of two connections at a time.
+func TestStreamingLinkReturns(t *testing.T) {
+	ways := map[string]func(*sending){
+		"last":   func(x *sending) { x.last([]byte("x")) },
+		"abort":  func(x *sending) { x.abort() },
+		"detach": func(x *sending) { x.e.l.Detach(true, nil) },
+		"end":    func(x *sending) { x.e.p.s.End(nil) },
+		"close":  func(x *sending) { x.e.p.eng.Close(nil) },
+	}
+	for way, end := range ways {
+		t.Run(way, func(t *testing.T) {
+			g := newRig(t, nil)
+			a, b := g.peer(nil), g.peer(nil)
+			r := b.receiver("q", 10)
+			s := a.sender("q")
+			out := r.out()
+			near := &neighbour{c: b.c, idle: []*outLink{out}}
+			out.kind, out.near = linkStream, near // as of a connection to another router
+			defer func() { out.kind, out.near = linkEndpoint, nil }()
+			x := s.start(&amqp.OutDelivery{})
+			x.more(bigMessage(200000))
+			g.run()
+			if len(near.idle) != 0 || len(r.got) != 1 {
+				t.Fatalf("idle %v, got %d", near.idle, len(r.got))
+			}
+			in := s.in()
+			end(x)
+			b.c.mu.Lock()
+			done := make(chan struct{})
+			go func() { a.pump(); close(done) }()
+			eventually(t, "the end, as far as it concerns the sender's connection", func() bool {
+				if !a.c.mu.TryLock() {
+					return false
+				}
+				defer a.c.mu.Unlock()
+				return in.closed || way == "last" || way == "abort"
+			})
+			b.c.mu.Unlock()
+			<-done
+			g.run()
+			if !slices.Equal(near.idle, []*outLink{out}) {
+				t.Errorf("idle %v", near.idle)
+			}
+		})
+	}
+}
