@@ -210,10 +210,15 @@ func (k linkKind) String() string {
 // unload takes one delivery off what is under way on the link, once for each.
 func (out *outLink) unload(ref copyRef) {
 	out.load.Add(-1)
-	if ref.d == nil {
+	ref.untrack()
+}
+
+// untrack takes a copy off the count of what is unsettled on its way to a router (RT F25).
+func (r copyRef) untrack() {
+	if r.d == nil {
 		return
 	}
-	if st := ref.state(); st.track != nil {
+	if st := r.state(); st.track != nil {
 		st.track.Add(-1)
 		st.track = nil
 	}

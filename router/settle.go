@@ -161,14 +161,14 @@ func (c *Conn) senderEnded(e *senderEnd, b *batch) {
 		return
 	}
 	if !st.started {
-		if !e.settled {
-			return
-		}
 		for i := range out.queue.n {
 			if it := out.queue.at(i); it.ref == e.ref {
-				it.settled, it.ref = true, copyRef{}
 				if e.state != nil {
-					it.state = e.state
+					it.state = e.state // goes with the transfer (RT F38, F72)
+				}
+				if e.settled {
+					it.ref.untrack()
+					it.settled, it.ref = true, copyRef{}
 				}
 				return
 			}

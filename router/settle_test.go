@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"qdrouter/amqp"
@@ -288,7 +289,7 @@ func TestSettledInQueue(t *testing.T) {
 	s.wantCredit(t, 248, false)
 	r.grant(3)
 	r.say(1, 2, amqp.StateAccepted, true)
-	if !r.got[0].settled || r.got[1].settled || len(r.got) != 3 {
+	if !r.got[0].settled || r.got[1].settled || len(r.got) != 3 || stateText(r.got[1].state) != "received 1 0" || r.got[2].state != nil {
 		t.Errorf("got %+v", r.got)
 	}
 	wantSaid(t, list[:1])
@@ -356,6 +357,37 @@ func TestSenderSpeaksOfWhatEnds(t *testing.T) {
 		s.wantCredit(t, 250, false)
 		if n := r.out().load.Load(); n != 0 {
 			t.Errorf("load %d is left", n)
+		}
+	}
+}
+
+// TestTrackedOnce: what is counted as under way to another router is off the count when it has
+// been settled or has gone, by whatever end and wherever it was (RT F25).
+func TestTrackedOnce(t *testing.T) {
+	ends := map[string]func(s, r *end, x *sent){
+		"settled":            func(s, r *end, x *sent) { r.say(0, 0, amqp.StateAccepted, true) },
+		"settled by sender":  func(s, r *end, x *sent) { x.say(s.p, nil, true) },
+		"receiver gone":      func(s, r *end, x *sent) { r.close() },
+		"connection dropped": func(s, r *end, x *sent) { r.p.die(); r.p.g.run() },
+	}
+	for name, finish := range ends {
+		for credit := range uint32(2) {
+			g := newRig(t, nil)
+			a, b := g.peer(nil), g.peer(nil)
+			r := b.receiver("q", credit)
+			s := a.sender("q")
+			x := s.send("1")
+			g.run()
+			var track atomic.Int64
+			track.Store(1)
+			s.in().sess.in.Get(x.id).one.track = &track // as if it were for a router beyond
+			if name == "settled" && credit == 0 {
+				r.grant(1)
+			}
+			finish(s, r, x)
+			if n := track.Load(); n != 0 {
+				t.Errorf("%s, credit %d: %d are counted", name, credit, n)
+			}
 		}
 	}
 }
