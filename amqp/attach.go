@@ -1,5 +1,7 @@
 package amqp
 
+import "sync"
+
 // Role tells the two ends of a link apart (AMQP 1.0 part 2 §2.8.1).
 type Role bool
 
@@ -46,6 +48,46 @@ type Attach struct {
 	OfferedCapabilities  Raw         // symbols
 	DesiredCapabilities  Raw         // symbols
 	Properties           Raw         // a map
+
+	store *attachStore // what a lies in, when it is to be used again
+}
+
+// attachStore is an attach and room for its termini, for decoding without allocation.
+type attachStore struct {
+	attach Attach
+	source Source
+	target Target
+}
+
+var attachStores = sync.Pool{New: func() any { return new(attachStore) }}
+
+func newStoredAttach() *Attach {
+	s := attachStores.Get().(*attachStore)
+	s.attach.store = s
+	return &s.attach
+}
+
+// Release gives the storage of an attach that a Handler was told of back for the next one.
+// Nothing of a may be used after that, but the strings. It need not be called.
+func (a *Attach) Release() {
+	if s := a.store; s != nil {
+		*s = attachStore{}
+		attachStores.Put(s)
+	}
+}
+
+func (a *Attach) newSource() *Source {
+	if a.store == nil {
+		return new(Source)
+	}
+	return &a.store.source
+}
+
+func (a *Attach) newTarget() *Target {
+	if a.store == nil {
+		return new(Target)
+	}
+	return &a.store.target
 }
 
 // Append appends a as a described list.
@@ -95,6 +137,7 @@ func (a *Attach) Decode(body []byte) (n int, err error) {
 		Role:          Role(need(&f, "role", rawBool)),
 		SndSettleMode: opt(&f, "snd-settle-mode", rawUbyte),
 		RcvSettleMode: opt(&f, "rcv-settle-mode", rawUbyte),
+		store:         a.store,
 	}
 	a.decodeTermini(&f)
 	a.Unsettled = f.raw("unsettled", isMap)
@@ -110,7 +153,7 @@ func (a *Attach) Decode(body []byte) (n int, err error) {
 // decodeTermini reads the source and the target of the attach.
 func (a *Attach) decodeTermini(f *fields) {
 	if v := f.next(); v != nil {
-		a.Source = new(Source)
+		a.Source = a.newSource()
 		if code, ok := PerformativeCode(v); isDescribed(v) && (!ok || code != CodeSource) {
 			f.unknownTerminus("source")
 		} else {
@@ -126,7 +169,7 @@ func (a *Attach) decodeTermini(f *fields) {
 		a.Coordinator = new(Coordinator)
 		f.nested("target", v, a.Coordinator.Decode)
 	case code == CodeTarget || !isDescribed(v):
-		a.Target = new(Target)
+		a.Target = a.newTarget()
 		f.nested("target", v, a.Target.Decode)
 	default:
 		f.unknownTerminus("target")

@@ -29,7 +29,8 @@ type ConnConfig struct {
 //   - All other methods run with the lock held, except Flush, which comes without it, before
 //     any frame that must not overtake the transfers seen so far.
 //
-// What a method is given aliases the input and is good until it returns. An *Error returned by
+// What a method is given aliases the input and is good until it returns; an attach may be kept
+// until Input returns. An *Error returned by
 // a method closes the connection with it.
 type Handler interface {
 	Lock()
@@ -246,6 +247,12 @@ func (c *Conn) frame(hdr FrameHeader, body []byte) error {
 				return err
 			}
 			return asError(c.inFlow(hdr.Channel, &c.flow))
+		case CodeAttach:
+			a := newStoredAttach()
+			if _, err := a.Decode(body); err != nil {
+				return err
+			}
+			return asError(c.inAttach(hdr.Channel, a))
 		}
 	}
 	p, n, err := DecodePerformative(body)

@@ -77,10 +77,11 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 		r.unbindQuietly(c, in, nil)
 		return
 	}
+	c.readyOut()
 	if in.router {
-		in.l.Attach(routerAnswer(a))
+		in.l.Attach(r.routerAnswer(a))
 	} else {
-		in.l.Attach(answer(a))
+		in.l.Attach(r.answer(a))
 	}
 	in.up = true
 	if a.Source != nil {
@@ -101,7 +102,7 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 	}
 	if !in.anon {
 		in.bound = true
-		addr.ins[in] = struct{}{}
+		addr.addIn(in)
 	}
 	c.mu.Unlock()
 	r.logAttach(c, in.id, "in", a)
@@ -119,7 +120,7 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 		near.adoptOut(out, capability)
 		closed := c.dead || out.l.Session.Ended() || out.closed
 		if !closed {
-			out.l.Attach(routerAnswer(a))
+			out.l.Attach(r.routerAnswer(a))
 		}
 		c.mu.Unlock()
 		if !closed {
@@ -159,7 +160,8 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 		r.unbindQuietly(c, nil, out)
 		return
 	}
-	out.l.Attach(answer(a))
+	c.readyOut()
+	out.l.Attach(r.answer(a))
 	out.addr = addr
 	out.source = a.Source.Address.V
 	if a.Target != nil {
@@ -237,8 +239,8 @@ func roleOf(c *Conn, capabilities []amqp.Symbol) (amqp.Symbol, *amqp.Error) {
 }
 
 // routerAnswer is our attach for that of another router: a copy with expiry session-end (IR 1.6).
-func routerAnswer(a *amqp.Attach) *amqp.Attach {
-	reply := answer(a)
+func (r *Router) routerAnswer(a *amqp.Attach) *amqp.Attach {
+	reply := r.answer(a)
 	if reply.Source != nil {
 		reply.Source.ExpiryPolicy = "session-end"
 	}
@@ -315,35 +317,45 @@ func (r *Router) discardAddress(a *address) {
 	}
 }
 
-// answer is our attach for the peer's (RT E13, E14, E16).
-func answer(a *amqp.Attach) *amqp.Attach {
-	reply := &amqp.Attach{
+// reply is room for the answer to an attach, which is encoded at once.
+type reply struct {
+	attach amqp.Attach
+	source amqp.Source
+	target amqp.Target
+}
+
+// answer is our attach for the peer's (RT E13, E14, E16), good until the next one.
+func (r *Router) answer(a *amqp.Attach) *amqp.Attach {
+	reply := &r.reply.attach
+	*reply = amqp.Attach{
 		SndSettleMode:  amqp.Some(amqp.SndSettleModeMixed),
 		RcvSettleMode:  amqp.Some(amqp.RcvSettleModeFirst),
 		MaxMessageSize: amqp.Some(uint64(0)),
 		Coordinator:    a.Coordinator,
 	}
 	if a.Source != nil {
-		s := *a.Source
+		s := &r.reply.source
+		*s = *a.Source
 		s.DefaultOutcome = nil
 		if s.ExpiryPolicy == "" {
 			s.ExpiryPolicy = "session-end"
 		}
-		reply.Source = &s
+		reply.Source = s
 	}
 	if a.Target != nil {
-		t := *a.Target
+		t := &r.reply.target
+		*t = *a.Target
 		if t.ExpiryPolicy == "" {
 			t.ExpiryPolicy = "session-end"
 		}
-		reply.Target = &t
+		reply.Target = t
 	}
 	return reply
 }
 
 // refuseLocked answers an attach and detaches at once. a has our own terminus taken out.
 func (r *Router) refuseLocked(l *amqp.Link, a *amqp.Attach, e *amqp.Error) {
-	l.Attach(answer(a))
+	l.Attach(r.answer(a))
 	if e == errWrongWay {
 		e = nil
 	}

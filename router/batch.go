@@ -20,6 +20,7 @@ type batch struct {
 
 	// Scratch of the reader that uses the batch.
 	messages []message
+	events   []event   // for the core; what they hold may alias the read buffer
 	links    []*inLink // with messages in this read
 	targets  []*outLink
 	arena    []byte // rewritten annotations; valid until the read or the batch is done
@@ -180,6 +181,19 @@ func (b *batch) op(c *Conn) *op {
 		w.ops = append(w.ops, op{})
 	}
 	return &w.ops[len(w.ops)-1]
+}
+
+// post adds what the core is to decide once the read is done.
+func (b *batch) post(ev event) { b.events = append(b.events, ev) }
+
+// busy reports whether run has more to do than to write.
+func (b *batch) busy() bool {
+	for _, i := range b.pending {
+		if w := &b.work[i]; len(w.ops)+len(w.ends)+len(w.runs)+len(w.credits)+len(w.resumes) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // touch makes run visit a connection, to write what is in its output.

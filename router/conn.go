@@ -68,7 +68,14 @@ type engine struct{ *Conn }
 
 func (e engine) Lock()   { e.mu.Lock() }
 func (e engine) Unlock() { e.mu.Unlock() }
-func (e engine) Flush()  { e.routeRead(); e.b.run() }
+
+// Flush routes what has been read so far. Answers that wait to be written can wait on.
+func (e engine) Flush() {
+	e.routeRead()
+	if e.b.busy() {
+		e.b.run()
+	}
+}
 
 // NewConn adds a connection whose AMQP header exchange is over. An outgoing one sends its open
 // at once (CFG L9).
@@ -171,6 +178,7 @@ func (c *Conn) Input(buf []byte) (n int, err error) {
 	n, err = c.eng.Input(buf)
 	c.noteRest(len(buf)-n, n > 0)
 	c.routeRead()
+	c.r.decide(c.b)
 	c.b.run()
 	if c.mustRenewWindows() {
 		c.renewWindows()
@@ -277,6 +285,7 @@ func (c *Conn) Done() {
 	c.waiting, c.waited, c.owing, c.free = nil, nil, nil, nil
 	c.mu.Unlock()
 	c.r.timers.remove(c) // nothing wakes a dead connection any more
+	c.r.decide(b)
 	b.run()
 	c.End()
 	c.r.removeConn(c, opened)
@@ -318,12 +327,13 @@ func (e engine) RemoteOpen(o *amqp.Open) *amqp.Error {
 		c.r.timers.set(c, c.r.nextTick(c))
 	}
 	if !c.eng.OpenSent() {
+		c.readyOut()
 		c.eng.Open()
 	}
 	c.opened = true
 	c.b.touch(c)
 	if c.o.Role == RoleInterRouter && c.r.opts.Mode == Interior {
-		c.r.post(event{kind: eventCall, call: func() { c.r.openNeighbour(c) }})
+		c.b.post(event{kind: eventCall, call: func() { c.r.openNeighbour(c) }})
 	}
 	if c.o.Opened != nil || c.r.opts.Log.Enabled("ROUTER_CORE", Info) {
 		text := c.openedText(o)

@@ -7,7 +7,9 @@ import (
 	"qdrouter/amqp"
 )
 
-// The core goroutine takes events in order and alone changes what they are about.
+// The core takes events in order and alone changes what they are about. One goroutine at a time
+// is the core: the one that New starts for it, or a reader that has met something for the core to
+// decide while nobody else was at it. What is said to belong to the core is guarded by coreMu.
 
 type eventKind uint8
 
@@ -23,9 +25,9 @@ type event struct {
 	conn   *Conn
 	in     *inLink // one of these two
 	out    *outLink
-	attach *amqp.Attach
-	closed bool   // of the peer's detach
-	lost   string // how the log line begins
+	attach *amqp.Attach // good until the event is handled
+	closed bool         // of the peer's detach
+	lost   string       // how the log line begins
 	call   func()
 }
 
@@ -48,10 +50,7 @@ func (r *Router) post(ev event) bool {
 	first := len(q.events) == 1
 	q.mu.Unlock()
 	if first {
-		select {
-		case q.wake <- struct{}{}:
-		default:
-		}
+		r.wakeCore()
 	}
 	return true
 }
@@ -68,25 +67,87 @@ func (r *Router) call(f func()) {
 
 func (r *Router) runCore() {
 	defer close(r.coreDone)
-	var events []event
 	for range r.queue.wake {
 		for {
-			r.queue.mu.Lock()
-			events, r.queue.events = r.queue.events, events[:0]
-			closed := r.queue.closed
-			r.queue.mu.Unlock()
-			if len(events) == 0 {
-				if closed {
-					return
-				}
+			r.coreMu.Lock()
+			some, closed := r.handleQueued()
+			r.writeTouched()
+			r.coreMu.Unlock()
+			if closed {
+				return
+			}
+			if !some {
 				break
 			}
-			for i := range events {
-				r.handle(&events[i])
-			}
-			clear(events)
-			r.writeTouched()
 		}
+	}
+}
+
+// handleQueued handles what is in the queue now and reports whether there was something, and
+// when not, whether nothing more will come.
+func (r *Router) handleQueued() (some, closed bool) {
+	r.queue.mu.Lock()
+	events := r.queue.events
+	r.queue.events, r.taken = r.taken[:0], nil
+	closed = r.queue.closed
+	r.queue.mu.Unlock()
+	for i := range events {
+		r.handle(&events[i])
+	}
+	some = len(events) > 0
+	clear(events)
+	r.taken = events
+	return some, closed && !some
+}
+
+// decide takes what a reader has met to the core. When the core is at rest the reader is the
+// core until that is done: to wake another thread for it costs more than the work, and its
+// answers would leave one by one. No connection may be locked.
+func (r *Router) decide(b *batch) {
+	if len(b.events) == 0 {
+		return
+	}
+	if !r.coreMu.TryLock() {
+		for i := range b.events {
+			if ev := &b.events[i]; ev.attach != nil {
+				a := ev.attach
+				ev.attach = cloneAttach(a)
+				a.Release()
+			}
+			r.post(b.events[i])
+		}
+	} else {
+		r.handleQueued()
+		r.queue.mu.Lock()
+		closed := r.queue.closed
+		r.queue.mu.Unlock()
+		if !closed {
+			for i := range b.events {
+				r.handle(&b.events[i])
+				if a := b.events[i].attach; a != nil {
+					a.Release()
+				}
+			}
+		}
+		for c := range r.touched {
+			b.touch(c)
+		}
+		clear(r.touched)
+		r.coreMu.Unlock()
+		r.queue.mu.Lock()
+		if len(r.queue.events) > 0 { // posted meanwhile by one who found the core busy
+			r.wakeCore()
+		}
+		r.queue.mu.Unlock()
+	}
+	clear(b.events)
+	b.events = b.events[:0]
+}
+
+func (r *Router) wakeCore() {
+	select {
+	case r.queue.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -186,13 +247,12 @@ func (e engine) RemoteAttach(l *amqp.Link, a *amqp.Attach) *amqp.Error {
 	sess := l.Session.Owner.(*session)
 	switch k := l.Owner.(type) { // the answer to our own attach
 	case *inLink:
-		c.r.post(event{kind: eventCall, call: func() { c.r.serveIn(k) }})
+		e.b.post(event{kind: eventCall, call: func() { c.r.serveIn(k) }})
 		return nil
 	case *outLink:
-		c.r.post(event{kind: eventCall, call: func() { c.r.serveOut(k) }})
+		e.b.post(event{kind: eventCall, call: func() { c.r.serveOut(k) }})
 		return nil
 	}
-	a = cloneAttach(a)
 	ev := event{kind: eventAttach, conn: c, attach: a}
 	id := c.r.NextIdentity()
 	if l.Role == amqp.RoleReceiver {
@@ -204,7 +264,7 @@ func (e engine) RemoteAttach(l *amqp.Link, a *amqp.Attach) *amqp.Error {
 		l.Owner = ev.out
 	}
 	c.r.addLink(ev.in, ev.out)
-	c.r.post(ev)
+	e.b.post(ev)
 	return nil
 }
 
@@ -221,10 +281,10 @@ func (e engine) RemoteDetach(l *amqp.Link, d *amqp.Detach) {
 	switch k := l.Owner.(type) {
 	case *inLink:
 		e.closeIn(k, e.b)
-		e.r.post(event{kind: eventDetach, conn: e.Conn, in: k, closed: d.Closed})
+		e.b.post(event{kind: eventDetach, conn: e.Conn, in: k, closed: d.Closed})
 	case *outLink:
 		e.closeOut(k, e.b)
-		e.r.post(event{kind: eventDetach, conn: e.Conn, out: k, closed: d.Closed})
+		e.b.post(event{kind: eventDetach, conn: e.Conn, out: k, closed: d.Closed})
 	}
 }
 
@@ -233,10 +293,10 @@ func (e engine) LinkFailed(l *amqp.Link, err *amqp.Error) {
 	switch k := l.Owner.(type) {
 	case *inLink:
 		e.closeIn(k, e.b)
-		e.r.post(event{kind: eventLost, conn: e.Conn, in: k, lost: "Link detached"})
+		e.b.post(event{kind: eventLost, conn: e.Conn, in: k, lost: "Link detached"})
 	case *outLink:
 		e.closeOut(k, e.b)
-		e.r.post(event{kind: eventLost, conn: e.Conn, out: k, lost: "Link detached"})
+		e.b.post(event{kind: eventLost, conn: e.Conn, out: k, lost: "Link detached"})
 	}
 	e.b.touch(e.Conn)
 	e.r.logf("ROUTER_CORE", Info, "[C%d] link %q detached: %v", e.o.ID, l.Name, err)

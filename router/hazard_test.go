@@ -101,11 +101,13 @@ func TestConsumerArrivesBeforeReopening(t *testing.T) {
 	b.eng.Prepare()
 	b.in = append(b.in, b.eng.Out...)
 	b.eng.Out = b.eng.Out[:0]
-	b.feed()
+	fed := make(chan struct{})
+	go func() { defer close(fed); b.feed() }()
 	eventually(t, "the consumer", func() bool { return in.addr.Load().reachable() })
 	pause()
 	in.withholdLocked(1) // by the outcome of a delivery before
 	a.c.mu.Unlock()
+	<-fed
 	g.run()
 	if in.withheld || in.pending != 0 || in.l.Draining || in.l.CreditOut() != before+1 {
 		t.Errorf("withheld %v, pending %d, draining %v, credit %d, want %d", in.withheld, in.pending, in.l.Draining, in.l.CreditOut(), before+1)

@@ -553,10 +553,10 @@ func (c *Conn) loseSession(s *amqp.Session, b *batch) {
 		switch k := l.Owner.(type) {
 		case *inLink:
 			c.closeIn(k, b)
-			c.r.post(event{kind: eventLost, in: k, conn: c, lost: lossText(c)})
+			b.post(event{kind: eventLost, in: k, conn: c, lost: lossText(c)})
 		case *outLink:
 			c.closeOut(k, b)
-			c.r.post(event{kind: eventLost, out: k, conn: c, lost: lossText(c)})
+			b.post(event{kind: eventLost, out: k, conn: c, lost: lossText(c)})
 		}
 		l.Owner = nil
 	})

@@ -56,6 +56,9 @@ type Router struct {
 	nodesView atomic.Pointer[knownNodes]
 	maxHops   atomic.Int32 // the topology radius
 
+	coreMu sync.Mutex // held by who is the core; taken before any connection's lock
+	taken  []event    // storage for the queue's next events
+
 	// Owned by the core.
 	net     *linkstate.Engine // nil unless interior
 	nodes   map[string]*node
@@ -63,6 +66,7 @@ type Router struct {
 	floods  []*address // the T addresses of the control protocol
 	near    map[linkstate.LinkID]*neighbour
 	touched map[*Conn]struct{}
+	reply   reply
 	order   uint64
 }
 
@@ -235,10 +239,7 @@ func (r *Router) Close() {
 	r.queue.mu.Lock()
 	r.queue.closed = true
 	r.queue.mu.Unlock()
-	select {
-	case r.queue.wake <- struct{}{}:
-	default:
-	}
+	r.wakeCore()
 	<-r.coreDone
 }
 

@@ -71,7 +71,7 @@ func (r *Router) addressFor(key addressKey, dist Distribution, priority int32) *
 		dist = Closest // RT F30
 	}
 	r.order++
-	a := &address{key: key, dist: dist, priority: priority, order: r.order, ins: make(map[*inLink]struct{})}
+	a := &address{key: key, dist: dist, priority: priority, order: r.order}
 	a.fwd.Store(noForwarding)
 	r.tableMu.Lock()
 	r.table[key] = a
@@ -129,6 +129,13 @@ func (r *Router) removeOut(a *address, out *outLink) {
 func (r *Router) removeIn(a *address, in *inLink) {
 	delete(a.ins, in)
 	r.dropIfUnused(a)
+}
+
+func (a *address) addIn(in *inLink) {
+	if a.ins == nil {
+		a.ins = make(map[*inLink]struct{})
+	}
+	a.ins[in] = struct{}{}
 }
 
 // dropIfUnused removes an entry that nothing refers to any more (RT F7).
