@@ -27,7 +27,8 @@ func (r *Router) startNet() {
 		return
 	}
 	cfg := r.opts.Net
-	cfg.ID, cfg.Instance = r.opts.ID, r.start.Unix()
+	// Microseconds, as two starts may share a second; 1.19 compares for equality only (IR 2.11).
+	cfg.ID, cfg.Instance = r.opts.ID, r.start.UnixMicro()
 	cfg.Enabled = func(m linkstate.Module, l linkstate.Level) bool {
 		return r.opts.Log.Enabled(string(m), Level(l))
 	}

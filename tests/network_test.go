@@ -684,6 +684,35 @@ func TestNetworkRestart(t *testing.T) {
 	n.waitAddress("C", "after", 0, 1)
 }
 
+// A router that is back within the second it started is another instance all
+// the same, and its neighbour forgets what it had.
+func TestNetworkRestartAtOnce(t *testing.T) {
+	n := newNetwork(t, "A-B", netOptions{})
+	instance := func(at string) (instance int64) {
+		for _, row := range n.query(at, "router.node", "id", "instance") {
+			if row["id"] == "B" {
+				instance = rig.Number(row["instance"])
+			}
+		}
+		return instance
+	}
+	for round := range 2 {
+		address := fmt.Sprint("life/", round)
+		n.consumer(t, "B", address)
+		n.waitAddress("A", address, 0, 1)
+		was := instance("B")
+		n.stop("B")
+		n.start("B")
+		if now := instance("B"); now == was {
+			t.Fatalf("B has the instance %d again", was)
+		}
+		rig.Eventually(t, patience, func() bool { return instance("A") == instance("B") },
+			func() string { return fmt.Sprintf("A has instance %d of B, B has %d", instance("A"), instance("B")) })
+		n.waitAddress("A", address, 0, 0)
+		n.waitRoutes("A", "B")
+	}
+}
+
 // Two connections between a pair of routers: one is used, the loss of either
 // stops nothing (IR 1.11).
 func TestNetworkParallelConnections(t *testing.T) {
