@@ -211,8 +211,10 @@ func (r *Router) sendControl(s linkstate.Send) {
 	}
 	b := r.newBatch()
 	if s.Scope == linkstate.ToNeighbours {
-		for _, via := range r.near {
-			b.control(via, msg)
+		for id, via := range r.near {
+			if s.Link == 0 || s.Link == id {
+				b.control(via, msg)
+			}
 		}
 	} else if n := r.nodes[s.Router]; n != nil {
 		if via := n.route.Load().via; via != nil {

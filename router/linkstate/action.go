@@ -56,7 +56,7 @@ type Scope uint8
 
 // The scopes.
 const (
-	ToNeighbours   Scope = iota // flood over every outgoing control link, one hop: HELLO
+	ToNeighbours   Scope = iota // flood over every outgoing control link or Link alone, one hop: HELLO
 	ToAll                       // flood to all routers: RA
 	ToAllMobile                 // multicast to all routers: differential MAU
 	ToRouter                    // one router, over next hops: LSR, LSU
@@ -72,6 +72,7 @@ const (
 type Send struct {
 	Scope   Scope
 	Router  string // the addressee when the scope is one router
+	Link    LinkID // the one link when the scope is neighbours; 0 = all
 	Message Message
 }
 

@@ -13,7 +13,8 @@
 // tick: ages are taken from the time given with it.
 //
 // Costs are whole numbers from 1 up. Sequence numbers count from 0, which means "nothing yet".
-// Instances are Unix times in seconds.
+// Instances are numbers that differ between the starts of a router; those of 1.19 are Unix times
+// in seconds, the same for two starts within one.
 //
 // # Where it does more than 1.19
 //
@@ -22,6 +23,8 @@
 //
 //   - a neighbour whose link drops is gone at once, path computation and advertisement included,
 //     not only at the next tick;
+//   - a link that comes up is greeted on at once, and so is a router heard for the first time; the
+//     new neighbour is advertised without waiting for the tick, once between two;
 //   - of several links to one neighbour the cheapest, then oldest, is used (IR 1.11);
 //   - a request that got no answer is sent again, without waiting for the next advertisement;
 //   - a differential MAU that does not fit is always dropped (IR 9.2);

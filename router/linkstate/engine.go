@@ -22,7 +22,7 @@ const (
 // Config is what an engine needs to know of its router. It does not change.
 type Config struct {
 	ID       string // the router's id
-	Instance int64  // another at every start, never 0: its start in Unix seconds (IR 2.11)
+	Instance int64  // another at every start, never 0, such as the time of it (IR 2.11)
 
 	// The timers of the configuration (IR 2.6); 0 means the default.
 	HelloInterval  time.Duration // 1 s; whole ticks
@@ -59,9 +59,11 @@ type Engine struct {
 	lsSeq   int64
 	paths   paths
 
+	owedRA     bool // a neighbour's link is another: what went out on the old one may be lost
 	ownChanged bool // our link state differs from what lsSeq announced
 	recompute  bool
-	early      bool // the topology was settled since the last tick
+	early      bool // a loss was advertised since the last tick
+	joined     bool // likewise a gain
 	flux       bool
 	lastChange time.Time // of the topology
 
@@ -142,28 +144,43 @@ func (e *Engine) Step(now time.Time, ev Event, actions []Action) []Action {
 // In between, the owner is asked for ticks that only compute paths.
 func (e *Engine) tick() {
 	if e.now.Before(e.due) {
-		if e.compute() {
-			e.request()
-		}
+		e.tickEarly()
 		return
 	}
 	e.due = e.due.Add(tickInterval)
 	if !e.due.After(e.now) {
 		e.due = e.now.Add(tickInterval)
 	}
-	e.early = false
+	e.early, e.joined = false, false
 	e.sendHello()
 	interval := e.cfg.RAInterval
 	if e.inFlux() {
 		interval = e.cfg.RAIntervalFlux
 	}
-	advertise := e.now.Sub(e.lastRA) >= interval
+	advertise := e.owedRA || e.now.Sub(e.lastRA) >= interval
 	e.expire()
 	advertise = e.settle() || advertise
 	e.request()
 	advertise = e.local.flush(e) || advertise
 	if advertise {
 		e.sendRA()
+	}
+}
+
+// tickEarly computes paths. A change of our own link state is advertised with it, but only once
+// between two ticks: links that come up one after the other, as when a host starts, wait for the
+// next.
+func (e *Engine) tickEarly() {
+	if e.computeAt.IsZero() || e.now.Before(e.computeAt) {
+		return
+	}
+	if e.ownChanged && !e.joined {
+		e.joined = true
+		e.settle()
+		e.request()
+		e.sendRA()
+	} else if e.compute() {
+		e.request()
 	}
 }
 
@@ -221,7 +238,7 @@ func (e *Engine) logf(m Module, l Level, format string, args ...any) {
 }
 
 func (e *Engine) sendRA() {
-	e.lastRA = e.now
+	e.lastRA, e.owedRA = e.now, false
 	m := &RA{ID: e.cfg.ID, Version: ProtocolVersion, Area: Area, Instance: e.cfg.Instance, LSSeq: e.lsSeq, MobileSeq: e.local.seq}
 	e.do(Send{Scope: ToAll, Message: m})
 	e.logf(ModuleLS, Trace, "SENT: %s", m)

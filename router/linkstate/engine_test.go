@@ -167,8 +167,9 @@ func TestStartUp(t *testing.T) {
 	s := newScript(t)
 	s.want(Tick{}, "HELLO(id=A pv=1 area=0 inst=1700000000 seen=[]) > amqp:/_local/qdhello",
 		"RA(id=A pv=1 area=0 inst=1700000000 ls_seq=0 mobile_seq=0) > amqp:/_topo/0/all/qdrouter")
-	s.want(LinkUp{1, 3})
-	s.want(hello(1, "B", "A"), "+router B", "route B out=1 link=1 hop= cost=3 hops=0 origins=")
+	s.want(LinkUp{1, 3}, "HELLO(id=A pv=1 area=0 inst=1700000000 seen=[]) > amqp:/_local/qdhello")
+	s.want(hello(1, "B", "A"), "HELLO(id=A pv=1 area=0 inst=1700000000 seen=['B']) > amqp:/_local/qdhello",
+		"+router B", "route B out=1 link=1 hop= cost=3 hops=0 origins=")
 	s.wait(time.Second)
 	s.want(Tick{}, "HELLO(id=A pv=1 area=0 inst=1700000000 seen=['B']) > amqp:/_local/qdhello",
 		"route B out=1 link=1 hop= cost=3 hops=1 origins=",
@@ -197,11 +198,49 @@ func TestStartUp(t *testing.T) {
 	}
 }
 
+// Two routers whose link comes up greet, become neighbours and exchange link states between two
+// ticks. Others that come in the same second wait for the next one with the advertisement.
+func TestNewNeighbourBetweenTicks(t *testing.T) {
+	const greeting = "HELLO(id=A pv=1 area=0 inst=1700000000 seen=%s) > amqp:/_local/qdhello"
+	s := newScript(t)
+	s.step(Tick{})
+	s.wait(100 * ms)
+	s.want(LinkUp{1, 3}, fmt.Sprintf(greeting, "[]"))
+	s.want(hello(1, "B"), fmt.Sprintf(greeting, "['B']"))
+	s.want(hello(1, "B"))
+	s.want(hello(1, "B", "A"), "+router B", "route B out=1 link=1 hop= cost=3 hops=0 origins=")
+	s.wait(49 * ms)
+	s.want(Tick{})
+	s.wait(ms)
+	if due := s.e.Due(); !due.Equal(s.now) {
+		t.Errorf("due at %v, want now, at %v", due, s.now)
+	}
+	s.want(Tick{}, "route B out=1 link=1 hop= cost=3 hops=1 origins=", "LSR(id=A pv=1 area=0) > amqp:/_topo/0/B/qdrouter",
+		"RA(id=A pv=1 area=0 inst=1700000000 ls_seq=1 mobile_seq=0) > amqp:/_topo/0/all/qdrouter")
+
+	s.want(LinkUp{2, 1}, fmt.Sprintf(greeting, "['B']"))
+	s.want(hello(2, "C", "A"), fmt.Sprintf(greeting, "['B', 'C']"), "+router C", "route C out=2 link=2 hop= cost=1 hops=0 origins=")
+	s.wait(50 * ms)
+	s.want(Tick{}, "route C out=2 link=2 hop= cost=1 hops=1 origins=", "LSR(id=A pv=1 area=0) > amqp:/_topo/0/C/qdrouter")
+	s.wait(800 * ms)
+	s.want(Tick{}, fmt.Sprintf(greeting, "['B', 'C']"),
+		"RA(id=A pv=1 area=0 inst=1700000000 ls_seq=2 mobile_seq=0) > amqp:/_topo/0/all/qdrouter")
+}
+
+// A neighbour that was silent and has been forgotten is greeted again when it is back.
+func TestGreetingAfterSilence(t *testing.T) {
+	s := withB(t)
+	s.ticks(4)
+	s.want(hello(1, "B"), "HELLO(id=A pv=1 area=0 inst=1700000000 seen=['B']) > amqp:/_local/qdhello")
+	s.want(hello(1, "B"))
+}
+
 // IR 2.7: a neighbour is one that names us; silence and a lost link end it.
 func TestNeighbour(t *testing.T) {
 	t.Run("that does not name us is only seen", func(t *testing.T) {
 		s := newScript(t)
 		s.step(LinkUp{1, 1})
+		s.want(hello(1, "B", "C"), "HELLO(id=A pv=1 area=0 inst=1700000000 seen=['B']) > amqp:/_local/qdhello")
 		s.want(hello(1, "B", "C"))
 		s.want(Tick{}, "HELLO(id=A pv=1 area=0 inst=1700000000 seen=['B']) > amqp:/_local/qdhello",
 			"RA(id=A pv=1 area=0 inst=1700000000 ls_seq=0 mobile_seq=0) > amqp:/_topo/0/all/qdrouter")
@@ -211,7 +250,7 @@ func TestNeighbour(t *testing.T) {
 		s.step(LinkUp{1, 1})
 		s.want(hello(1, "A", "A"))
 		s.want(hello(1, "A", "A"))
-		if len(s.logs) != 3 {
+		if len(s.logs) != 4 { // ours sent, theirs received twice
 			t.Errorf("logs %q", s.logs)
 		}
 		s.wantLog("ROUTER_HELLO 6 Detected Neighbor Router with a Duplicate ID - A")
@@ -261,11 +300,12 @@ func TestParallelLinks(t *testing.T) {
 	s := withB(t)
 	s.step(LinkUp{2, 3})
 	s.step(LinkUp{3, 2})
-	s.want(hello(2, "B", "A"))
+	const greeting = "HELLO(id=A pv=1 area=0 inst=1700000000 seen=['B']) > amqp:/_local/qdhello"
+	s.want(hello(2, "B", "A"), greeting)
 	s.want(hello(1, "B", "A"))
 	s.want(hello(2, "B", "A"))
 	s.wantTicks(1)
-	s.want(hello(3, "B", "A"), "route B out=3 link=3 hop= cost=3 hops=1 origins=")
+	s.want(hello(3, "B", "A"), greeting, "route B out=3 link=3 hop= cost=3 hops=1 origins=")
 	s.want(hello(1, "B", "A"))
 	s.want(hello(2, "B", "A"))
 	s.wantTicks(1, "route B out=3 link=3 hop= cost=2 hops=1 origins=", "LSR(id=A pv=1 area=0) > amqp:/_topo/0/B/qdrouter",
@@ -274,7 +314,8 @@ func TestParallelLinks(t *testing.T) {
 	s.wantTicks(1, "route B out=1 link=1 hop= cost=3 hops=1 origins=", "LSR(id=A pv=1 area=0) > amqp:/_topo/0/B/qdrouter",
 		"RA(id=A pv=1 area=0 inst=1700000000 ls_seq=3 mobile_seq=0) > amqp:/_topo/0/all/qdrouter")
 	s.want(LinkDown{1}, "route B out=2 link=2 hop= cost=3 hops=1 origins=")
-	s.wantTicks(1, "LSR(id=A pv=1 area=0) > amqp:/_topo/0/B/qdrouter") // the cost is the same: no new link state
+	s.wantTicks(1, "LSR(id=A pv=1 area=0) > amqp:/_topo/0/B/qdrouter", // the cost is the same: no new link state
+		"RA(id=A pv=1 area=0 inst=1700000000 ls_seq=3 mobile_seq=0) > amqp:/_topo/0/all/qdrouter")
 }
 
 // IR 2.6, 2.8: every 4 s for 8 s after a change, every 30 s when stable.

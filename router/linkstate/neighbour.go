@@ -12,11 +12,15 @@ type link struct {
 	cost      int64
 	age       int       // links that came up before it
 	node      *node     // where it leads, nil until a HELLO that names us came in
+	named     string    // whom a HELLO of ours on it has named since that one greeted here
 	refreshed time.Time // when the last such HELLO came in
 }
 
+// linkUp greets the other end at once. 1.19 leaves it to the next tick, and an adjacency of two
+// of them takes up to three; its answers come with its ticks, but it takes a HELLO at any time.
 func (e *Engine) linkUp(ev LinkUp) {
 	e.links[ev.Link] = &link{id: ev.Link, cost: max(1, ev.Cost), age: e.nextAge()}
+	e.greet(ev.Link)
 }
 
 // nextAge numbers links by the order in which they came up.
@@ -53,6 +57,11 @@ func (e *Engine) sendHello() {
 		old := e.now.Sub(h.at) > e.cfg.HelloMaxAge
 		if old {
 			e.logf(ModuleHello, Trace, "HELLO peer expired: %s", h.id)
+			for _, l := range e.links {
+				if l.named == h.id {
+					l.named = ""
+				}
+			}
 		}
 		return old
 	})
@@ -61,12 +70,17 @@ func (e *Engine) sendHello() {
 		return
 	}
 	e.helloTicks = e.ticks
+	e.greet(0)
+}
+
+// greet sends a HELLO on a link, on all of them if it is 0.
+func (e *Engine) greet(on LinkID) {
 	seen := make([]string, len(e.heard))
 	for i, h := range e.heard {
 		seen[i] = h.id
 	}
 	m := &Hello{ID: e.cfg.ID, Version: ProtocolVersion, Area: Area, Instance: e.cfg.Instance, Seen: seen}
-	e.do(Send{Scope: ToNeighbours, Message: m})
+	e.do(Send{Scope: ToNeighbours, Link: on, Message: m})
 	e.logf(ModuleHello, Trace, "SENT: %s", m)
 }
 
@@ -89,6 +103,10 @@ func (e *Engine) helloReceived(id LinkID, m *Hello) {
 		e.heard = append(e.heard, heard{m.ID, e.now})
 	} else {
 		e.heard[i].at = e.now
+	}
+	if l.named != m.ID { // it waits for this to make us its neighbour
+		l.named = m.ID
+		e.greet(id)
 	}
 	if !slices.Contains(m.Seen, e.cfg.ID) {
 		return
@@ -126,6 +144,7 @@ func (e *Engine) chooseLink(n *node) {
 	if best == n.link {
 		return
 	}
+	e.owedRA = e.owedRA || best != nil && n.link != nil
 	n.link = best
 	i := slices.IndexFunc(e.peers, func(p Peer) bool { return p.ID == n.id })
 	peers := slices.Clone(e.peers)
@@ -148,7 +167,8 @@ func (e *Engine) chooseLink(n *node) {
 
 func (e *Engine) setOwnPeers(peers []Peer) {
 	e.peers = peers
-	e.ownChanged = true
+	e.ownChanged, e.recompute = true, true
+	e.scheduleCompute()
 	e.paths.setPeers(0, e.edges(0, peers))
 }
 

@@ -128,9 +128,7 @@ func (e *Engine) checkInstance(n *node, instance, version int64) {
 func (e *Engine) setPeers(n *node, peers []Peer, seq int64) {
 	n.peers, n.lsSeq = peers, seq
 	e.recompute = true
-	if e.computeAt.IsZero() {
-		e.computeAt = e.now.Add(computeDelay * time.Duration(1+len(e.nodes)/computeSize))
-	}
+	e.scheduleCompute()
 	e.paths.setPeers(n.index, e.edges(n.index, peers))
 }
 

@@ -312,6 +312,9 @@ func (r *simRouter) forward(m envelope, in LinkID) {
 	switch m.Scope {
 	case ToNeighbours:
 		outs = slices.Sorted(maps.Keys(r.cables))
+		if m.Link != 0 {
+			outs = []LinkID{m.Link}
+		}
 	case ToAll:
 		if r.flood == nil {
 			r.flood = r.outs(nil, func(Node) bool { return true })
@@ -471,6 +474,29 @@ func (n *network) wrong() string {
 		}
 	}
 	return ""
+}
+
+// beyondRadius reports whether some router of 1.19 drops what is for it or goes through it,
+// whatever the others do: its radius is that of its own tree, and the trees of others may have
+// more hops at the same cost (IR 5.6).
+func (n *network) beyondRadius() bool {
+	g := n.graph()
+	trees := make(map[string]reference)
+	radius := make(map[string]int)
+	for id := range g {
+		trees[id] = g.tree(id)
+		for _, hops := range trees[id].hops {
+			radius[id] = max(radius[id], int(hops))
+		}
+	}
+	for _, t := range trees {
+		for id, hops := range t.hops {
+			if n.byID[id].old && int(hops) > radius[id]+1 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // sample is all routers, or some twenty of them.

@@ -30,11 +30,18 @@ func (e *Engine) expire() {
 	}
 }
 
+// scheduleCompute asks for a tick that computes paths before the next one that does everything.
+func (e *Engine) scheduleCompute() {
+	if e.computeAt.IsZero() {
+		e.computeAt = e.now.Add(computeDelay * time.Duration(1+len(e.nodes)/computeSize))
+	}
+}
+
 // settle brings paths and our own link state up to what changed (IR 2.10 steps 2 to 4). It
 // reports whether our own link state changed, which must then be advertised.
 func (e *Engine) settle() (advertise bool) {
 	if e.ownChanged {
-		e.ownChanged, e.recompute, advertise = false, true, true
+		e.ownChanged, advertise = false, true
 		e.lsSeq++
 		if e.enabled(ModuleLS, Trace) {
 			e.logf(ModuleLS, Trace, "Local Link State: %s", LinkState{e.cfg.ID, Area, e.lsSeq, e.peers})
