@@ -38,9 +38,11 @@ lint:
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
-# Every package but the whole-system tests, with the race detector.
+# Every package but the whole-system tests, with the race detector; without it
+# the simulated networks that take long under it.
 unit:
 	$(GO) test -race $$($(GO) list ./... | grep -v '^qdrouter/tests')
+	$(GO) test -run '^TestConvergence$$' ./router/linkstate
 
 # Real processes and real clients. A missing client is an error here, where
 # plain "go test" skips its tests.

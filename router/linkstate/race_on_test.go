@@ -1,0 +1,5 @@
+//go:build race
+
+package linkstate
+
+const underRace = true
