@@ -123,7 +123,12 @@ func (g *gopher) outcomeOf(receipt amqp.SendReceipt) (amqp.DeliveryState, string
 	g.t.Helper()
 	state, err := receipt.Wait(g.ctx)
 	g.must(err)
-	return state, strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", state), "*encoding.State"))
+	return state, outcomeName(state)
+}
+
+// outcomeName is the name of an outcome, such as accepted.
+func outcomeName(state amqp.DeliveryState) string {
+	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", state), "*encoding.State"))
 }
 
 // refused attaches a receiver in a mode the router does not answer with, and

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,12 +53,16 @@ func TestNetworkFieldCases(t *testing.T) {
 			t.Errorf("outcomes %v within %v s, want 50 within 15", outcomes, seconds)
 		}
 	})
+	t.Run("U11 settled, and a new receiver", func(t *testing.T) {
+		checkReport(t, n.play(t, "u11_settled", "50"), `{"later": 25}`)
+	})
 	for _, tt := range []struct {
 		name, address       string
 		receivers, thirsty  int
 		count, size, copies int
 	}{
 		{"half of 40 kB", "abort", 1, 0, 300, 20000, 1},
+		{"the first frame only", "abort", 1, 0, 300, 10000, 1},
 		{"forwarded while arriving", "abort", 1, 0, 100, 400000, 1},
 		{"multicast with a receiver without credit", "multicast/abort", 3, 1, 300, 20000, 3},
 	} {
@@ -79,46 +85,102 @@ func TestNetworkFieldCases(t *testing.T) {
 }
 
 // FC U15: a consumer that hops round the triangle while a sender at C never
-// stops. Each receiver gets its five messages within 5 s of attaching.
+// stops. It goes with a close, by the end of its TCP connection, or without a
+// trace: then all the sender has credit for is on its way to a receiver that is
+// no more, until its router has waited for the idle timeout. Each receiver gets
+// its five messages within 5 s of attaching, or of that; the sender never waits
+// longer; nothing comes twice.
 func TestNetworkU15HoppingConsumer(t *testing.T) {
-	n := newNetwork(t, "A-B B-C C-A", netOptions{
-		routerA: "    defaultDistribution: unavailable", clients: "    linkCapacity: 100\n", conf: distributions})
-	const address = "balanced/hop"
-	ctx, cancel := context.WithCancel(t.Context())
-	p := n.producer(t, "C", address)
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for i := 0; ; i++ {
-			receipt, err := p.s.SendWithReceipt(ctx, text(fmt.Sprint(i)), nil)
-			if err != nil {
-				return
+	const (
+		address = "balanced/hop"
+		idle    = 6 * time.Second
+		take    = 5
+		credit  = take + 2 // the last are in doubt
+	)
+	for _, tt := range []struct {
+		name  string
+		leave func(c *consumer, way *relay)
+		hops  int
+		limit time.Duration
+	}{
+		{"closes", func(c *consumer, _ *relay) { c.close() }, rig.Scale(12, 60), 5 * time.Second},
+		{"drops its connection", func(_ *consumer, way *relay) { way.cut() }, rig.Scale(12, 60), 5 * time.Second},
+		{"is not heard of any more", func(_ *consumer, way *relay) { way.lose() }, rig.Scale(3, 6), idle + 5*time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNetwork(t, "A-B B-C C-A", netOptions{
+				routerA: "    defaultDistribution: unavailable",
+				clients: fmt.Sprintf("    linkCapacity: 100\n    idleTimeoutSeconds: %.0f\n", idle.Seconds()), conf: distributions})
+			ways := map[string]*relay{}
+			for _, id := range n.ids {
+				ways[id] = newRelay(t, func() string { return strings.TrimPrefix(n.url(id), "amqp://") })
 			}
-			limit, done := context.WithTimeout(ctx, patience)
-			receipt.Wait(limit)
-			done()
-		}
-	}()
-	seen := map[string]bool{}
-	for hop := range rig.Scale(12, 60) {
-		id := n.ids[hop%3]
-		c := n.consumer(t, id, address)
-		start := time.Now()
-		for range 5 {
-			m := c.take()
-			if body := fmt.Sprint(m.Value); seen[body] {
-				t.Errorf("message %s was accepted and came again", body)
-			} else {
-				seen[body] = true
+			ctx, cancel := context.WithCancel(t.Context())
+			p := n.producer(t, "C", address)
+			var waits sync.WaitGroup
+			var longest time.Duration
+			outcomes := &tally{count: map[string]any{}}
+			sent := make(chan int)
+			go func() {
+				i := 0
+				defer func() { sent <- i }()
+				tick := time.NewTicker(time.Millisecond)
+				defer tick.Stop()
+				for ; ; i++ {
+					<-tick.C
+					start := time.Now()
+					receipt, err := p.s.SendWithReceipt(ctx, text(fmt.Sprint(i)), nil)
+					if err != nil {
+						return
+					}
+					longest = max(longest, time.Since(start))
+					waits.Go(func() {
+						if state, err := receipt.Wait(p.g.ctx); err == nil {
+							outcomes.add(outcomeName(state))
+						}
+					})
+				}
+			}()
+			seen := map[string]bool{}
+			for hop := range tt.hops {
+				id := n.ids[hop%3]
+				g := n.gopher(t, id)
+				g.url = "amqp://" + ways[id].addr
+				c := &consumer{g: g, at: id, r: g.receiver(g.session(), address, &goamqp.ReceiverOptions{Credit: -1})}
+				start := time.Now()
+				g.must(c.r.IssueCredit(credit))
+				for range take {
+					m := c.take()
+					if body := fmt.Sprint(m.Value); seen[body] {
+						t.Errorf("message %s came again", body)
+					} else {
+						seen[body] = true
+					}
+				}
+				if took := time.Since(start); took > tt.limit {
+					t.Errorf("hop %d: %d messages at %s took %v, want at most %v", hop, take, id, took, tt.limit)
+				}
+				tt.leave(c, ways[id])
 			}
-		}
-		if took := time.Since(start); took > 5*time.Second {
-			t.Errorf("hop %d: five messages at %s took %v, want at most 5 s", hop, id, took)
-		}
-		c.close()
+			cancel()
+			count := <-sent
+			if longest > tt.limit {
+				t.Errorf("the sender waited for %v, want at most %v", longest, tt.limit)
+			}
+			for _, id := range n.ids {
+				n.waitAddress(id, address, 0, 0)
+			}
+			waits.Wait()
+			sum := 0
+			for _, k := range outcomes.count {
+				sum += int(rig.Number(k))
+			}
+			if sum != count {
+				t.Errorf("%d of %d messages have an outcome: %v", sum, count, outcomes.count)
+			}
+			t.Logf("the sender waited for %v at most; outcomes %v", longest.Round(time.Millisecond), outcomes.count)
+		})
 	}
-	cancel()
-	<-stopped
 }
 
 // FC U21 without edges: one copy for each receiver, and the strongest outcome:
@@ -130,9 +192,17 @@ func TestNetworkU21MulticastOutcomes(t *testing.T) {
 	for _, id := range []string{"A", "B", "C", "C", "B"} {
 		consumers = append(consumers, n.consumer(t, id, address))
 	}
-	for id, local := range map[string]int64{"A": 1, "B": 2, "C": 2} {
-		n.waitAddress(id, address, local, 2)
+	// waitAll waits until all routers count all receivers, one more at extra.
+	waitAll := func(extra string) {
+		t.Helper()
+		for id, local := range map[string]int64{"A": 1, "B": 2, "C": 2} {
+			if id == extra {
+				local++
+			}
+			n.waitAddress(id, address, local, 2)
+		}
 	}
+	waitAll("")
 	p := n.producer(t, "A", address)
 	answer := map[string]func(c *consumer, m *goamqp.Message) error{
 		"accept":  func(c *consumer, m *goamqp.Message) error { return c.r.AcceptMessage(c.g.ctx, m) },
@@ -144,6 +214,7 @@ func TestNetworkU21MulticastOutcomes(t *testing.T) {
 		{"one rejects", "reject", "accept", "rejected"},
 		{"one releases", "release", "accept", "accepted"},
 		{"all release", "release", "release", "released"},
+		{"all reject", "reject", "reject", "rejected"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for i := range count {
@@ -166,6 +237,58 @@ func TestNetworkU21MulticastOutcomes(t *testing.T) {
 		})
 	}
 	none(t, consumers...)
+
+	// One of them takes its copies and is gone: nothing is decided before that.
+	// What it had counts as modified, which goes before released and after
+	// accepted.
+	for _, tt := range []struct{ name, others, want string }{
+		{"one leaves, the others accept", "accept", "accepted"},
+		{"one leaves, the others release", "release", "modified"},
+		{"one leaves, the others reject", "reject", "rejected"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for k, id := range []string{"A", "B", "C"} {
+				leaver, way := n.consumerByRelay(t, id, address)
+				waitAll(id)
+				var receipts []goamqp.SendReceipt
+				for i := range 20 {
+					body := fmt.Sprint(k, "/", i)
+					receipts = append(receipts, p.send(text(body)))
+					for _, c := range append(consumers[:len(consumers):len(consumers)], leaver) {
+						m := c.next()
+						if m.Value != body {
+							t.Fatalf("the receiver at %s got %v, want %s", c.at, m.Value, body)
+						}
+						if c != leaver {
+							p.g.must(answer[tt.others](c, m))
+						}
+					}
+				}
+				early, done := context.WithTimeout(p.g.ctx, silence)
+				if state, err := receipts[0].Wait(early); err == nil {
+					t.Errorf("outcome %s before the receiver at %s had left", outcomeName(state), id)
+				}
+				done()
+				way.cut()
+				for i, receipt := range receipts {
+					if o := p.outcome(receipt); o != tt.want {
+						t.Fatalf("message %d of the receiver at %s: outcome %s, want %s", i, id, o, tt.want)
+					}
+				}
+				waitAll("")
+			}
+		})
+	}
+	none(t, consumers...)
+}
+
+// consumerByRelay is a consumer whose connection can be cut.
+func (n *network) consumerByRelay(t *testing.T, id, address string) (*consumer, *relay) {
+	t.Helper()
+	way := newRelay(t, func() string { return strings.TrimPrefix(n.url(id), "amqp://") })
+	g := n.gopher(t, id)
+	g.url = "amqp://" + way.addr
+	return &consumer{g: g, at: id, r: g.receiver(g.session(), address, &goamqp.ReceiverOptions{Credit: 200})}, way
 }
 
 // FC U22 across routers.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -261,16 +262,16 @@ func (n *network) remoteEverywhere(address, id string) {
 }
 
 // A relay is a TCP port that passes bytes on to another one. It can be cut, and
-// told to stall.
+// told to stall or to lose what comes.
 type relay struct {
 	addr   string
 	target func() string
 	ln     net.Listener
 
 	mu      sync.Mutex
-	conns   map[net.Conn]struct{}
-	refused bool          // nobody gets through
-	stalled chan struct{} // while not nil nothing is passed on
+	conns   map[net.Conn]*atomic.Bool // true: what comes is thrown away
+	refused bool                      // nobody gets through
+	stalled chan struct{}             // while not nil nothing is passed on
 	closed  bool
 	done    sync.WaitGroup
 }
@@ -281,7 +282,7 @@ func newRelay(t testing.TB, target func() string) *relay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{addr: ln.Addr().String(), target: target, ln: ln, conns: map[net.Conn]struct{}{}}
+	r := &relay{addr: ln.Addr().String(), target: target, ln: ln, conns: map[net.Conn]*atomic.Bool{}}
 	r.done.Add(1)
 	go r.accept()
 	t.Cleanup(r.close)
@@ -318,7 +319,8 @@ func (r *relay) serve(in net.Conn) {
 		}
 	}
 	defer out.Close()
-	if !r.register(in, out) {
+	lost := new(atomic.Bool)
+	if !r.register(lost, in, out) {
 		return
 	}
 	ended := make(chan struct{}, 2)
@@ -332,7 +334,7 @@ func (r *relay) serve(in net.Conn) {
 			if stalled != nil {
 				<-stalled
 			}
-			if k > 0 {
+			if k > 0 && !lost.Load() {
 				if _, err := to.Write(buf[:k]); err != nil {
 					break
 				}
@@ -355,14 +357,14 @@ func (r *relay) serve(in net.Conn) {
 	r.mu.Unlock()
 }
 
-func (r *relay) register(conns ...net.Conn) bool {
+func (r *relay) register(lost *atomic.Bool, conns ...net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || r.refused {
 		return false
 	}
 	for _, c := range conns {
-		r.conns[c] = struct{}{}
+		r.conns[c] = lost
 	}
 	return true
 }
@@ -375,6 +377,16 @@ func (r *relay) cut() {
 		c.Close()
 	}
 	r.resumeLocked()
+}
+
+// lose throws away from now on what comes on the connections there are, both
+// ways, and keeps them open. New ones are not affected.
+func (r *relay) lose() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, lost := range r.conns {
+		lost.Store(true)
+	}
 }
 
 // sever cuts and lets nobody through until it is mended.

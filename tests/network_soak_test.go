@@ -444,7 +444,7 @@ func (f *flow) sendOne(ctx context.Context, sender *amqp.Sender, id int, slots c
 		state, err := receipt.Wait(ctx)
 		name := "lost"
 		if err == nil {
-			name = strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", state), "*encoding.State"))
+			name = outcomeName(state)
 		}
 		f.outcome(id, name, slots, again)
 	}()

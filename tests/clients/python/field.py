@@ -11,7 +11,7 @@ import time
 from proton import Delivery, Endpoint, Message
 
 import report
-from wire import Peer, query, rss, wait
+from wire import LIMIT, Peer, query, rss, wait
 
 MB = b"0123456789abcdef" * 65536  # 1 MB of body
 
@@ -143,6 +143,19 @@ def u11_leave(url, count):
     return result
 
 
+def wait_destinations(peer, address, count):
+    """Waits until the peer's router counts so many, itself and others."""
+    def destinations():
+        return sum(row["subscriberCount"] + row["remoteCount"]
+                   for row in query(peer, "router.address", ["name", "subscriberCount", "remoteCount"])
+                   if row["name"] == "M0" + address)
+    deadline = time.monotonic() + LIMIT
+    while destinations() != count:
+        if time.monotonic() > deadline:
+            raise TimeoutError("%d destinations of %s not within %s s" % (count, address, LIMIT))
+        time.sleep(0.1)
+
+
 def u11_settled(url, count):
     """As u11_leave with settled messages, and a new receiver for the second half."""
     half = int(count) // 2
@@ -156,8 +169,10 @@ def u11_settled(url, count):
     wait(lambda: first.messages, peer, consumer, what="the first message")
     first.close()
     wait(lambda: first.detached and not peer.unwritten(), peer, consumer, what="the first half to be read")
+    wait_destinations(peer, "settled", 0)
     second = consumer.receiver("settled", credit=100)
     consumer.wait(second.attached)
+    wait_destinations(peer, "settled", 1)
     for i in range(half, 2 * half):
         out.send(Message(id=i, body=MB), settled=True)
 
