@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +68,93 @@ func TestControlMessagesAsRecorded(t *testing.T) {
 	}
 }
 
+// TestControlMessageFields holds every message to the field tables: keys, their order and whether
+// they are strings or symbols, and the types of the values (IR 2.1, 2.3).
+func TestControlMessageFields(t *testing.T) {
+	type symbols = amqp.Symbol
+	const id, area = "A", "0"
+	tests := []struct {
+		msg     linkstate.Message
+		opcode  any // key of the application property
+		to      int // fields of the properties, the last that count being to and three nulls
+		body    amqp.Map
+		octets  string // of one value, as its width counts
+		comment string
+	}{
+		{&linkstate.Hello{ID: id, Version: 1, Area: area, Instance: 1 << 40, Seen: []string{"B"}}, "opcode", 6,
+			amqp.Map{{Key: "id", Value: id}, {Key: "pv", Value: int32(1)}, {Key: "area", Value: area},
+				{Key: "instance", Value: int64(1 << 40)}, {Key: "seen", Value: amqp.List{"B"}}},
+			"a108696e7374616e636581", "a long instance"},
+		{&linkstate.Hello{ID: id, Version: 1, Area: area, Instance: 100, Seen: []string{}}, "opcode", 6,
+			amqp.Map{{Key: "id", Value: id}, {Key: "pv", Value: int32(1)}, {Key: "area", Value: area},
+				{Key: "instance", Value: int32(100)}, {Key: "seen", Value: amqp.List{}}},
+			"a1047365656e45", "list0 for nobody seen"},
+		{&linkstate.RA{ID: id, Version: 1, Area: area, Instance: 1790000000, LSSeq: 7, MobileSeq: 200}, "opcode", 6,
+			amqp.Map{{Key: "id", Value: id}, {Key: "pv", Value: int32(1)}, {Key: "area", Value: area},
+				{Key: "instance", Value: int32(1790000000)}, {Key: "ls_seq", Value: int32(7)}, {Key: "mobile_seq", Value: int32(200)}},
+			"a1066c735f7365715407a10a6d6f62696c655f73657171000000c8", "smallint and int"},
+		{&linkstate.LSU{ID: id, Version: 1, Area: area, Instance: 3, LSSeq: 9, LinkState: linkstate.LinkState{
+			ID: id, Area: area, LSSeq: 9, Peers: []linkstate.Peer{{ID: "C", Cost: 300}, {ID: "B", Cost: 1}}}}, "opcode", 6,
+			amqp.Map{{Key: "id", Value: id}, {Key: "pv", Value: int32(1)}, {Key: "area", Value: area},
+				{Key: "instance", Value: int32(3)}, {Key: "ls_seq", Value: int32(9)}, {Key: "ls", Value: amqp.Map{
+					{Key: "id", Value: id}, {Key: "area", Value: area}, {Key: "ls_seq", Value: int32(9)},
+					{Key: "peers", Value: amqp.Map{{Key: "C", Value: int32(300)}, {Key: "B", Value: int32(1)}}}}}},
+			"a10143710000012ca101425401", "costs as int"},
+		{&linkstate.LSR{ID: id, Version: 1, Area: area}, "opcode", 6,
+			amqp.Map{{Key: "id", Value: id}, {Key: "pv", Value: int32(1)}, {Key: "area", Value: area}},
+			"a10270765401", "and nothing else"},
+		{&linkstate.MAR{ID: id, Version: 1, Area: area, HaveSeq: 300}, symbols("opcode"), 3,
+			amqp.Map{{Key: symbols("id"), Value: id}, {Key: symbols("pv"), Value: int64(1)}, {Key: symbols("area"), Value: area},
+				{Key: symbols("have_seq"), Value: int64(300)}},
+			"a308686176655f73657181000000000000012c", "long"},
+		{&linkstate.MAU{ID: id, Version: 1, Area: area, MobileSeq: 5, Treatments: []linkstate.Treatment{1, 2},
+			Add: []string{"M0q", "Celr"}, Delete: []string{"M1w"}}, symbols("opcode"), 3,
+			amqp.Map{{Key: symbols("id"), Value: id}, {Key: symbols("pv"), Value: int64(1)}, {Key: symbols("area"), Value: area},
+				{Key: symbols("mobile_seq"), Value: int64(5)}, {Key: symbols("hints"), Value: amqp.List{int32(1), int32(2)}},
+				{Key: symbols("add"), Value: amqp.List{"M0q", "Celr"}}, {Key: symbols("del"), Value: amqp.List{"M1w"}}},
+			"a30a6d6f62696c655f7365715505", "smalllong"},
+		{&linkstate.MAU{ID: id, Version: 1, Area: area, MobileSeq: 6, Treatments: []linkstate.Treatment{3}, Exist: []string{"M0q"}},
+			symbols("opcode"), 3,
+			amqp.Map{{Key: symbols("id"), Value: id}, {Key: symbols("pv"), Value: int64(1)}, {Key: symbols("area"), Value: area},
+				{Key: symbols("mobile_seq"), Value: int64(6)}, {Key: symbols("exist"), Value: amqp.List{"M0q"}},
+				{Key: symbols("hints"), Value: amqp.List{int32(3)}}},
+			"a3056578697374d0", "exist before hints"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.msg.Opcode()+", "+tt.comment, func(t *testing.T) {
+			const to = "amqp:/_topo/0/B/qdrouter"
+			b := encodeControl(to, tt.msg, "0/A")
+			m, err := amqp.DecodeMessage(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(m.Body, tt.body) {
+				t.Errorf("body %#v, want %#v", m.Body, tt.body)
+			}
+			if want := (amqp.Map{{Key: tt.opcode, Value: tt.msg.Opcode()}}); !reflect.DeepEqual(m.ApplicationProperties, want) {
+				t.Errorf("application properties %#v, want %#v", m.ApplicationProperties, want)
+			}
+			if want := golden(t, tt.octets); !bytes.Contains(b, want) {
+				t.Errorf("%x is not in\n%x", want, b)
+			}
+			// The sections in front: durable = false alone; message-id and user-id null, then to.
+			if want := golden(t, "005370d00000000500000001420053 72c1"); !bytes.HasPrefix(b, want) {
+				t.Errorf("begins with %x, want %x", b[:len(want)], want)
+			}
+			properties := append([]byte{0x40, 0x40, 0xa1, byte(len(to))}, to...)
+			properties = append(properties, bytes.Repeat([]byte{0x40}, tt.to-3)...)
+			properties = append([]byte{0, 0x53, 0x73, 0xd0, 0, 0, 0, byte(len(properties) + 4), 0, 0, 0, byte(tt.to)}, properties...)
+			if !bytes.Contains(b, append(properties, 0, 0x53, 0x74)) {
+				t.Errorf("properties %x are not in\n%x", properties, b)
+			}
+			got, err := decodeControl(b)
+			if err != nil || !reflect.DeepEqual(got, tt.msg) {
+				t.Errorf("read back as %#v, %v, want %#v", got, err, tt.msg)
+			}
+		})
+	}
+}
+
 // TestControlMessagesSurvive encodes every message of the field tables and reads it back (IR 2.3),
 // with the to, header, ingress and trace that other routers go by (IR 2.1, 2.14).
 func TestControlMessagesSurvive(t *testing.T) {
@@ -110,6 +198,20 @@ func TestControlMessageFaults(t *testing.T) {
 		m := amqp.Message{ApplicationProperties: amqp.Map{{Key: "opcode", Value: opcode}}, Body: body}
 		return m.Append(nil)
 	}
+	without := func(m amqp.Map, key string) amqp.Map {
+		return slices.DeleteFunc(slices.Clone(m), func(e amqp.MapEntry) bool { return e.Key == key })
+	}
+	with := func(m amqp.Map, key string, value any) amqp.Map {
+		return append(without(m, key), amqp.MapEntry{Key: key, Value: value})
+	}
+	ra := amqp.Map{{Key: "id", Value: "A"}, {Key: "ls_seq", Value: int32(1)}, {Key: "mobile_seq", Value: int32(1)}}
+	ls := amqp.Map{{Key: "id", Value: "A"}, {Key: "ls_seq", Value: int32(1)}, {Key: "peers", Value: amqp.Map{}}}
+	lsu := amqp.Map{{Key: "id", Value: "A"}, {Key: "ls_seq", Value: int32(1)}, {Key: "ls", Value: ls}}
+	for _, whole := range [][]byte{encode("RA", ra), encode("LSU", lsu)} {
+		if _, err := decodeControl(whole); err != nil {
+			t.Errorf("nothing is missing: %v", err)
+		}
+	}
 	tests := []struct {
 		name string
 		msg  []byte
@@ -120,11 +222,31 @@ func TestControlMessageFaults(t *testing.T) {
 		{"HELLO without id", encode("HELLO", amqp.Map{{Key: "seen", Value: amqp.List{}}}), `"id"`},
 		{"HELLO without seen", encode("HELLO", amqp.Map{{Key: "id", Value: "A"}}), `"seen"`},
 		{"RA without ls_seq", encode("RA", amqp.Map{{Key: "id", Value: "A"}, {Key: "mobile_seq", Value: int32(1)}}), `"ls_seq"`},
-		{"LSU without ls", encode("LSU", amqp.Map{{Key: "id", Value: "A"}, {Key: "ls_seq", Value: int32(1)}}), "ls"},
+		{"RA without id", encode("RA", without(ra, "id")), `"id"`},
+		{"RA without mobile_seq", encode("RA", without(ra, "mobile_seq")), `"mobile_seq"`},
+		{"RA with a text for a number", encode("RA", with(ra, "ls_seq", "4")), `"ls_seq"`},
+		{"LSU without id", encode("LSU", without(lsu, "id")), `"id"`},
+		{"LSU without ls_seq", encode("LSU", without(lsu, "ls_seq")), `"ls_seq"`},
+		{"LSU without ls", encode("LSU", without(lsu, "ls")), "ls"},
+		{"LSU without id in ls", encode("LSU", with(lsu, "ls", without(ls, "id"))), `"id"`},
+		{"LSU without ls_seq in ls", encode("LSU", with(lsu, "ls", without(ls, "ls_seq"))), `"ls_seq"`},
+		{"LSU without peers", encode("LSU", with(lsu, "ls", without(ls, "peers"))), "peers"},
+		{"LSR without id", encode("LSR", amqp.Map{{Key: "pv", Value: int32(1)}}), `"id"`},
+		{"MAR without id", encode("MAR", amqp.Map{{Key: "have_seq", Value: int64(1)}}), `"id"`},
+		{"MAR without have_seq", encode("MAR", amqp.Map{{Key: "id", Value: "A"}}), `"have_seq"`},
+		{"MAU without id", encode("MAU", amqp.Map{{Key: "mobile_seq", Value: int64(1)}}), `"id"`},
+		{"MAU without mobile_seq", encode("MAU", amqp.Map{{Key: "id", Value: "A"}}), `"mobile_seq"`},
 	}
 	for _, tt := range tests {
 		if _, err := decodeControl(tt.msg); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want an error with %q", tt.name, err, tt.want)
+		}
+	}
+	// Addresses that are no list make an MAU malformed, which the link state logs.
+	for _, key := range []string{"add", "del", "exist"} {
+		m, err := decodeControl(encode("MAU", amqp.Map{{Key: "id", Value: "A"}, {Key: "mobile_seq", Value: int64(1)}, {Key: key, Value: "M0q"}}))
+		if u, ok := m.(*linkstate.MAU); err != nil || !ok || !u.Malformed {
+			t.Errorf("%s that is no list: %v, %v, want a malformed MAU", key, m, err)
 		}
 	}
 	// Other integer widths, symbols and unknown keys are accepted.
