@@ -227,6 +227,23 @@ func TestNewNeighbourBetweenTicks(t *testing.T) {
 		"RA(id=A pv=1 area=0 inst=1700000000 ls_seq=2 mobile_seq=0) > amqp:/_topo/0/all/qdrouter")
 }
 
+// A new neighbour is not told of the addresses that the others hear of for the first time: it asks
+// for all of them.
+func TestNewNeighbourAndPendingAddresses(t *testing.T) {
+	s := newScript(t)
+	s.step(Tick{})
+	s.want(LocalAdded{"M0q", TreatBalanced})
+	s.step(LinkUp{1, 3})
+	s.want(hello(1, "B", "A"), "HELLO(id=A pv=1 area=0 inst=1700000000 seen=['B']) > amqp:/_local/qdhello",
+		"MAU(id=A pv=1 area=0 mobile_seq=1 add=['M0q'] del=[] hints=[3]) > _topo/0/all/qdrouter.ma",
+		"+router B", "route B out=1 link=1 hop= cost=3 hops=0 origins=")
+	s.wait(50 * ms)
+	s.want(Tick{}, "route B out=1 link=1 hop= cost=3 hops=1 origins=", "LSR(id=A pv=1 area=0) > amqp:/_topo/0/B/qdrouter",
+		"RA(id=A pv=1 area=0 inst=1700000000 ls_seq=1 mobile_seq=1) > amqp:/_topo/0/all/qdrouter")
+	s.want(mar("B", 0), "MAU(id=A pv=1 area=0 mobile_seq=1 exist=['M0q'] hints=[3]) > amqp:/_topo/0/B/qdrouter.ma")
+	s.wantTicks(1)
+}
+
 // A neighbour that was silent and has been forgotten is greeted again when it is back.
 func TestGreetingAfterSilence(t *testing.T) {
 	s := withB(t)

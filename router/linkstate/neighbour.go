@@ -111,6 +111,11 @@ func (e *Engine) helloReceived(id LinkID, m *Hello) {
 	if !slices.Contains(m.Seen, e.cfg.ID) {
 		return
 	}
+	if o := e.byID[m.ID]; (o == nil || o.link == nil) && e.local.flush(e) {
+		// What the others are yet to be told of goes out before the newcomer is among them: it
+		// asks for all there is, and a differential would leave it with a gap.
+		e.owedRA = true
+	}
 	n := e.learn(m.ID, m.Version, m.Instance)
 	if l.node != n {
 		if l.node != nil {
