@@ -204,6 +204,21 @@ func TestR9FrameTooLarge(t *testing.T) {
 	})
 }
 
+// A max-frame-size larger than what the router reads at once is one it can live by.
+func TestFrameLongerThanARead(t *testing.T) {
+	r := startRouter(t, func(c *rawConfig) { c.conn.MaxFrameSize = 1 << 20 })
+	p := r.open(t)
+	b := p.openSize(1 << 20)
+	for len(b) > 0 {
+		n := min(len(b), 300000)
+		p.write(b[:n])
+		b = b[n:]
+	}
+	p.barrier()
+	p.write(octets(1<<20+1, 2, 0, 0)[:4])
+	r.errorClose(t, p, true, "amqp:connection:framing-error", "malformed frame")
+}
+
 // openSize is a begin on channel 1 in a frame of n octets.
 func (p *rawPeer) openSize(n int) []byte {
 	p.t.Helper()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"qdrouter/amqp"
 	"qdrouter/router"
@@ -42,9 +43,9 @@ func newSocket(nc net.Conn) *socket {
 
 func (s *socket) try(fd uintptr) bool {
 	for {
-		n, err := syscall.Write(int(fd), s.out)
+		n, err := rawWrite(fd, s.out)
 		switch err {
-		case nil:
+		case 0:
 			s.outN = n
 		case syscall.EINTR:
 			continue
@@ -54,6 +55,28 @@ func (s *socket) try(fd uintptr) bool {
 		}
 		return true
 	}
+}
+
+// The sockets are non-blocking, so reads and writes need not be announced to the scheduler: that
+// would wake its monitor thread, which then polls at short intervals until all is idle again, at
+// every message of a quiet connection. But a reader that finds more and more to read must be
+// seen, so that others get their turn: it does announce itself after rawStreak reads.
+const rawStreak = 8
+
+func rawRead(fd uintptr, p []byte) (int, syscall.Errno) {
+	n, _, no := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
+	if no != 0 {
+		return 0, no
+	}
+	return int(n), 0
+}
+
+func rawWrite(fd uintptr, p []byte) (int, syscall.Errno) {
+	n, _, no := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
+	if no != 0 {
+		return 0, no
+	}
+	return int(n), 0
 }
 
 // TryWrite is router.Wire's.
@@ -135,17 +158,34 @@ func (s *socket) readRaw(c *router.Conn, rest []byte) error {
 	var box *[]byte
 	var slab []byte
 	n := 0
+	streak := 0
 	var end error
 	err := s.raw.Read(func(fd uintptr) bool {
 		for {
 			if box == nil {
 				box = slabs.Get().(*[]byte)
 				slab = *box
+				if len(rest) > len(slab) {
+					slab = make([]byte, 2*len(rest))
+				}
 				n = copy(slab, rest)
 				rest = nil
 				c.Begin()
 			}
-			m, err := syscall.Read(int(fd), slab[n:])
+			if n == len(slab) {
+				slab = grown(slab)
+			}
+			var m int
+			var err error
+			if streak < rawStreak {
+				var no syscall.Errno
+				if m, no = rawRead(fd, slab[n:]); no != 0 {
+					err = no
+				}
+			} else {
+				m, err = syscall.Read(int(fd), slab[n:])
+			}
+			streak++
 			if err == syscall.EINTR {
 				continue
 			}
@@ -169,6 +209,7 @@ func (s *socket) readRaw(c *router.Conn, rest []byte) error {
 			}
 			slabs.Put(box)
 			box = nil
+			streak = 0
 			return end != nil
 		}
 	})
@@ -180,7 +221,7 @@ func (s *socket) readRaw(c *router.Conn, rest []byte) error {
 
 // readPlain reads from what is not TCP.
 func (s *socket) readPlain(c *router.Conn, rest []byte) error {
-	slab := make([]byte, readSize)
+	slab := make([]byte, max(readSize, 2*len(rest)))
 	n := copy(slab, rest)
 	for {
 		m, err := s.nc.Read(slab[n:])
@@ -192,10 +233,18 @@ func (s *socket) readPlain(c *router.Conn, rest []byte) error {
 			if end != nil {
 				return end
 			}
-			n = copy(slab, slab[used:n])
+			if n = copy(slab, slab[used:n]); n == len(slab) {
+				slab = grown(slab)
+			}
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// grown makes room for the rest of a frame that is longer than what is read at once. Frames are
+// no longer than our max-frame-size: the router ends the connection at the header of one that is.
+func grown(slab []byte) []byte {
+	return append(slab, make([]byte, len(slab))...)
 }
