@@ -192,6 +192,28 @@ func TestSectionFields(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 
+	subjects := []struct {
+		name, wire, want string
+		ok, bad          bool
+	}{
+		{"short", "00 53 73 c0 08 04 40 40 40 a1 02 61 2e", "a.", true, false},
+		{"long", "00 53 73 c0 0a 04 40 40 40 b1 00 00 00 01 61", "a", true, false},
+		{"empty", "00 53 73 c0 06 04 40 40 40 a1 00", "", true, false},
+		{"null", "00 53 73 c0 05 04 40 40 40 40", "", false, false},
+		{"too few fields", wireProperties, "", false, false},
+		{"symbol", "00 53 73 c0 07 04 40 40 40 a3 01 61", "", false, true},
+	}
+	for _, tt := range subjects {
+		b := wire(tt.wire)
+		s, err := WalkMessage(b, DepthProperties, true)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		if got, ok, err := s.Subject(b); string(got) != tt.want || ok != tt.ok || (err != nil) != tt.bad {
+			t.Errorf("%s: Subject = %q, %t, %v", tt.name, got, ok, err)
+		}
+	}
+
 	tests := []struct {
 		name, wire string
 		priority   bool

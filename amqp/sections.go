@@ -215,6 +215,13 @@ func (s *Sections) UserID(b []byte) (id []byte, ok bool, err error) {
 	return textField(listField(s.Properties.Value(b), 1), codeBin8, codeBin32)
 }
 
+// Subject returns the subject in the properties of the message b, sharing memory
+// with it. ok is false if there is none. One that is no string is an error as
+// that of WalkMessage.
+func (s *Sections) Subject(b []byte) (subject []byte, ok bool, err error) {
+	return textField(listField(s.Properties.Value(b), 3), codeStr8, codeStr32)
+}
+
 func textField(v Raw, code8, code32 byte) (text []byte, ok bool, err error) {
 	if v.IsNull() {
 		return nil, false, nil
