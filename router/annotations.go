@@ -82,7 +82,7 @@ func (n *annotations) read(section amqp.Raw, strip bool) *amqp.Error {
 			n.trace = v
 		case annotationPhase:
 			if x, err := v.Value(); err == nil {
-				if p, ok := x.(int32); ok && p >= 0 && p <= 9 {
+				if p, ok := x.(int32); ok && (p >= 0 && p <= 9 || p == phaseFallback-'0') {
 					n.phase = byte(p)
 				}
 			}
@@ -230,6 +230,9 @@ func (c *Conn) compose(m *message, out *outLink, o *op, b *batch) {
 
 // sentTo is what x-opt-qd.to and x-opt-qd.phase of an outgoing copy say (RT F1, F2).
 func (m *message) sentTo() (to []byte, phase byte) {
+	if m.hop != nil {
+		return m.hop.to, m.hop.phase
+	}
 	a := m.to
 	if !m.in.anon {
 		a = m.in.addr.Load()

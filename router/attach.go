@@ -2,6 +2,7 @@ package router
 
 import (
 	"crypto/rand"
+	"slices"
 
 	"qdrouter/amqp"
 )
@@ -95,7 +96,7 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 	}
 	if in.router {
 		in.grantLocked(max(in.capacity, routerCapacity))
-	} else if in.anon || addr.reachable() { // RT E44
+	} else if in.anon || addr.deliverable() || addr.exchange != nil { // RT E44
 		in.grantLocked(in.capacity)
 	} else {
 		in.pending, in.withheld = in.capacity, true
@@ -276,8 +277,15 @@ func (r *Router) bind(c *Conn, written string, capabilities []amqp.Symbol, recei
 	if p, ok := waypointPhase(capabilities, receiver); ok {
 		phase = p
 	}
+	phase += '0'
+	if (receiver || c.o.Role == RoleEdge) && key.class() == classMobile && slices.Contains(capabilities, capFallback) {
+		phase = phaseFallback // IR 4.3
+		if dist != Unavailable {
+			dist = Balanced // RT F42
+		}
+	}
 	if key.class() == classMobile {
-		key = mobileKey('0'+phase, text)
+		key = mobileKey(phase, text)
 	}
 	if receiver && key.class() == classRouter { // RT E20
 		return nil, errNoRoute

@@ -79,6 +79,7 @@ type inCredit struct {
 	in     *inLink
 	n      uint32
 	noPath bool
+	lost   bool // the deliveries are to be counted as dropped
 }
 
 // senderEnd is the sender's word on a delivery, for the receiver of a copy (RT F70, F71).
@@ -225,11 +226,18 @@ func sameRaw(a, b amqp.Raw) bool {
 func (b *batch) credit(in *inLink, noPath bool) {
 	w := b.to(in.conn)
 	b.enqueue(w)
-	if n := len(w.credits); n > 0 && w.credits[n-1].in == in && w.credits[n-1].noPath == noPath {
+	if n := len(w.credits); n > 0 && w.credits[n-1].in == in && w.credits[n-1].noPath == noPath && !w.credits[n-1].lost {
 		w.credits[n-1].n++
 		return
 	}
-	w.credits = append(w.credits, inCredit{in, 1, noPath})
+	w.credits = append(w.credits, inCredit{in: in, n: 1, noPath: noPath})
+}
+
+// lost returns the credit of a settled delivery that could be sent to nobody.
+func (b *batch) lost(in *inLink) {
+	w := b.to(in.conn)
+	b.enqueue(w)
+	w.credits = append(w.credits, inCredit{in: in, n: 1, lost: true})
 }
 
 func (b *batch) end(c *Conn, e senderEnd) {
@@ -297,6 +305,9 @@ func (b *batch) run() {
 			c.applyRun(&s.runs[i], b)
 		}
 		for _, k := range s.credits {
+			if k.lost {
+				k.in.counts.dropped += uint64(k.n)
+			}
 			if k.noPath {
 				k.in.withholdLocked(k.n)
 			} else {

@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"qdrouter/amqp"
@@ -256,11 +257,13 @@ func (e engine) RemoteAttach(l *amqp.Link, a *amqp.Attach) *amqp.Error {
 	ev := event{kind: eventAttach, conn: c, attach: a}
 	id := c.r.NextIdentity()
 	if l.Role == amqp.RoleReceiver {
-		ev.in = &inLink{id: id, conn: c, sess: sess, l: l, capacity: c.o.LinkCapacity, attached: e.b.second(), zeroAt: e.b.now}
+		ev.in = &inLink{id: id, conn: c, sess: sess, l: l, capacity: c.o.LinkCapacity, attached: e.b.second(), zeroAt: e.b.now,
+			fallback: isFallback(a)}
 		l.Owner = ev.in
 	} else {
 		ev.out = &outLink{id: id, conn: c, sess: sess, l: l, capacity: int32(c.o.LinkCapacity), attached: e.b.second(),
-			settles: a.SndSettleMode.V == amqp.SndSettleModeSettled && a.SndSettleMode.Set, zeroAt: e.b.now}
+			settles: a.SndSettleMode.V == amqp.SndSettleModeSettled && a.SndSettleMode.Set, zeroAt: e.b.now,
+			fallback: slices.Contains(sourceCapabilities(a), capFallback)}
 		l.Owner = ev.out
 	}
 	c.r.addLink(ev.in, ev.out)

@@ -16,36 +16,60 @@ func (c *Conn) route(m *message, b *batch) {
 	a, f := m.to, m.fwd
 	switch {
 	case f.paths() == 0:
-		c.noPath(m, b)
-		return
-	case c.r.isDuplicate(m, a):
-		c.unsent(m, b) // the weakest outcome there is: it takes nothing from those of the others
-		return
-	case a.dist == Multicast || a.dist == Flood:
-		if !c.fanOut(m, a, f, b) {
+		if f.exchange != nil {
+			f.exchange.drop()
+		}
+		if !c.redirect(m, b) {
+			c.noPath(m, b)
+			return
+		}
+	case f.exchange != nil:
+		if !c.exchange(m, a, f, b) && !c.redirect(m, b) {
 			c.unsent(m, b)
 			return
 		}
-	case len(f.subs) > 0: // closest: a subscriber in this process is nearest (RT F28)
-		i := int(a.next.Add(1)) % len(f.subs)
-		c.toSubscriber(m, f.subs[i], b)
-	default:
-		out, track := c.r.pick(m, a, f)
-		if out == nil {
+	case !c.forward(m, a, f, m.in, b):
+		if !c.redirect(m, b) {
 			c.unsent(m, b)
 			return
-		}
-		c.sendCopy(m, a, out, copyRef{m.d, 0}, m.in, b)
-		if track != nil && m.d != nil {
-			track.Add(1)
-			m.d.one.track = track
 		}
 	}
-	a.ingress.Add(1)
-	c.countIngress(a)
+	c.countIngress(m.in, a)
 }
 
-func (c *Conn) countIngress(a *address) {
+// forward sends a message to those who take the deliveries of a, and reports whether there was
+// somebody. The credit of a settled one goes to creditTo when it has left.
+func (c *Conn) forward(m *message, a *address, f *forwarding, creditTo *inLink, b *batch) bool {
+	switch {
+	case c.r.isDuplicate(m, a):
+		return false // released, the weakest outcome there is: it takes nothing from those of the others
+	case a.dist == Multicast || a.dist == Flood:
+		return c.fanOut(m, a, f, creditTo, b)
+	case len(f.subs) > 0: // closest: a subscriber in this process is nearest (RT F28)
+		i := int(a.next.Add(1)) % len(f.subs)
+		c.toSubscriber(m, f.subs[i], creditTo)
+		return true
+	}
+	out, track := c.r.pick(m, a, f)
+	if out == nil {
+		return false
+	}
+	c.sendCopy(m, a, out, copyRef{m.d, 0}, creditTo, b)
+	if track != nil && m.d != nil {
+		track.Add(1)
+		m.d.one.track = track
+	}
+	return true
+}
+
+// countIngress counts a delivery that an endpoint sent to an address (RT 6.2).
+func (c *Conn) countIngress(in *inLink, a *address) {
+	if in.router {
+		return
+	}
+	if !in.fallback { // RT F44
+		a.ingress.Add(1)
+	}
 	if c.o.Role == RoleRouteContainer {
 		a.ingressRouteContainer.Add(1)
 	}
@@ -77,7 +101,7 @@ func (c *Conn) noPath(m *message, b *batch) {
 // its credit (RT E49).
 func (c *Conn) unsent(m *message, b *batch) {
 	if m.d == nil {
-		b.credit(m.in, false)
+		b.lost(m.in)
 		return
 	}
 	b.inState(m.d, amqp.StateReleased, true, false)
@@ -266,7 +290,9 @@ func (c *Conn) sendCopy(m *message, a *address, out *outLink, ref copyRef, credi
 			a.transit.Add(1)
 		}
 	} else {
-		a.egress.Add(1)
+		if !out.fallback { // RT F45
+			a.egress.Add(1)
+		}
 		if out.conn.o.Role == RoleRouteContainer {
 			a.egressRouteContainer.Add(1)
 		}
@@ -356,7 +382,7 @@ func (n *annotations) passed(entry []byte) bool {
 
 // fanOut posts a copy to every consumer of a multicast address and reports whether there was
 // one.
-func (c *Conn) fanOut(m *message, a *address, f *forwarding, b *batch) bool {
+func (c *Conn) fanOut(m *message, a *address, f *forwarding, creditTo *inLink, b *batch) bool {
 	links := f.outs
 	if len(f.remotes) > 0 {
 		b.targets = c.r.remoteLinks(m, a, f, append(b.targets[:0], f.outs...))
@@ -369,7 +395,6 @@ func (c *Conn) fanOut(m *message, a *address, f *forwarding, b *batch) bool {
 	if m.d != nil {
 		c.prepareFanOut(m.d, n)
 	}
-	creditTo := m.in
 	for i, out := range links {
 		c.sendCopy(m, a, out, copyRef{m.d, int32(i)}, creditTo, b)
 		creditTo = nil // one credit for all copies
@@ -381,8 +406,8 @@ func (c *Conn) fanOut(m *message, a *address, f *forwarding, b *batch) bool {
 			b.outcome(copyRef{m.d, int32(len(links) + i)}, amqp.StateAccepted, true)
 		}
 	}
-	if m.d == nil && len(links) == 0 {
-		b.credit(m.in, false)
+	if m.d == nil && creditTo != nil {
+		b.credit(creditTo, false)
 	}
 	return true
 }
@@ -406,18 +431,20 @@ func (c *Conn) prepareFanOut(d *delivery, n int) {
 	m.unsettled.Store(int32(n))
 }
 
-// toSubscriber hands a complete message to a consumer in this process, which settles it.
-func (c *Conn) toSubscriber(m *message, s *subscriber, b *batch) {
+// toSubscriber hands a complete message to a consumer in this process, which settles it; the credit
+// of a settled one goes to creditTo then.
+func (c *Conn) toSubscriber(m *message, s *subscriber, creditTo *inLink) {
 	s.addr.toContainer.Add(1)
 	q := &Request{Message: append([]byte(nil), m.payload...), Connection: c.o.ID}
-	in, d, r := m.in, m.d, c.r
+	d, r := m.d, c.r
 	q.settle = func(state amqp.Raw) {
 		q.settle = nil
 		b := r.newBatch()
-		if d == nil {
-			b.credit(in, false)
-		} else {
+		switch {
+		case d != nil:
 			b.inState(d, state, true, false)
+		case creditTo != nil:
+			b.credit(creditTo, false)
 		}
 		b.run()
 		b.done()

@@ -23,6 +23,7 @@ type message struct {
 	refusal  amqp.Raw // rejected without being routed
 	to       *address // nil = nobody knows it
 	fwd      *forwarding
+	hop      *hop // sent on to another address than it came for
 	d        *delivery
 }
 
@@ -288,7 +289,7 @@ func (c *Conn) routeRead() {
 			b.touch(c)
 		}
 		if m.settled {
-			m.in.counts.countSettled(m.fwd.paths() > 0, b.second())
+			m.in.counts.countSettled(m.wanted(), b.second())
 		} else {
 			m.d = c.newDelivery(m.in, m.id, b.second())
 		}

@@ -458,9 +458,11 @@ func (r *Router) scrubStreams() {
 // localDestination tells the network that an address has got its first local consumer, or lost
 // its last (IR 2.12).
 func (r *Router) localDestination(a *address, has bool) {
-	if r.net == nil || a.key.class() != classMobile {
+	has = has || a.exchange != nil // RT X6
+	if r.net == nil || a.key.class() != classMobile || has == a.advertised {
 		return
 	}
+	a.advertised = has
 	if has {
 		r.step(linkstate.LocalAdded{Key: string(a.key), Treatment: treatmentOf(a.dist)})
 	} else {

@@ -124,6 +124,7 @@ type inLink struct {
 	anon     bool
 	router   bool // from another router: credit comes back on receipt (RT E46)
 	control  bool // its control link
+	fallback bool // brings back what was stored; never diverted itself (RT F44)
 	near     *neighbour
 	kind     linkKind
 	priority uint32
@@ -265,7 +266,7 @@ func (in *inLink) replenishLocked() {
 // is looked at again under the lock, because the core makes it reachable before it takes the
 // lock to reopen the link.
 func (in *inLink) withholdLocked(n uint32) {
-	if a := in.addr.Load(); in.closed || a == nil || a.reachable() {
+	if a := in.addr.Load(); in.closed || a == nil || a.reachable() || !in.fallback && a.deliverable() {
 		in.creditLocked(n)
 		return
 	}
@@ -287,6 +288,7 @@ type outLink struct {
 	near     *neighbour // set on links to another router; addr is nil there
 	kind     linkKind
 	priority uint32
+	fallback bool // to a fallback destination (RT F45)
 	settles  bool // the receiver asked for settled deliveries (RT F75)
 	source   string
 	target   string // for log lines

@@ -174,8 +174,8 @@ func (r *Router) mapAddress(key addressKey, n *node, hint linkstate.Treatment) {
 			dist, priority = cfg.Distribution, int32(cfg.Priority)
 		}
 	}
-	if dist == Unavailable {
-		dist = Balanced
+	if dist == Unavailable || key.class() == classMobile && key[1] == phaseFallback {
+		dist = Balanced // RT F6, F42
 	}
 	a := r.addressFor(key, dist, priority)
 	for _, x := range a.remotes {

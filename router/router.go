@@ -24,6 +24,7 @@ type Router struct {
 	identity    atomic.Uint64
 	connNumber  atomic.Uint64
 	gone        atomic.Int64  // links gone since the last trim
+	redirected  atomic.Uint64 // deliveries that took a fallback
 	droppedLate atomic.Uint64 // settled deliveries dropped on the way out
 	traceAll    atomic.Bool
 
@@ -68,6 +69,9 @@ type Router struct {
 	touched map[*Conn]struct{}
 	reply   reply
 	order   uint64
+
+	exchanges      []*exchange
+	warnedExchange bool
 }
 
 type linkEntry struct {
@@ -96,7 +100,9 @@ func (t *totals) addIn(c *Conn, in *inLink, k *linkCounts) {
 		return
 	}
 	t.presettled += k.presettled
-	t.ingress += k.deliveries
+	if !in.fallback { // RT F44
+		t.ingress += k.deliveries
+	}
 	if c.o.Role == RoleRouteContainer {
 		t.ingressRC += k.deliveries
 	}
@@ -111,7 +117,9 @@ func (t *totals) addOut(c *Conn, out *outLink, k *linkCounts) {
 		t.transit += k.deliveries
 		return
 	}
-	t.egress += k.deliveries
+	if !out.fallback { // RT F45
+		t.egress += k.deliveries
+	}
 	if c.o.Role == RoleRouteContainer {
 		t.egressRC += k.deliveries
 	}
@@ -513,6 +521,7 @@ func (r *Router) Stats() RouterStats {
 		s.NodeCount = uint64(len(*v))
 	}
 	s.IngressRouteContainer, s.EgressRouteContainer = t.ingressRC, t.egressRC
+	s.RedirectedToFallback = r.redirected.Load()
 	s.LinksBlocked = t.blocked
 	s.UptimeSeconds = uint32(r.now() / 1e9)
 	s.MemoryUsage = memoryUsage()
@@ -654,7 +663,7 @@ func (r *Router) Addresses() []AddressInfo {
 			Key: string(a.key), Distribution: a.dist, InProcess: uint32(len(f.subs)), Subscribers: uint32(len(f.outs)),
 			Ingress: a.ingress.Load(), Egress: a.egress.Load(), ToContainer: a.toContainer.Load(), FromContainer: a.fromContainer.Load(),
 			IngressRouteContainer: a.ingressRouteContainer.Load(), EgressRouteContainer: a.egressRouteContainer.Load(),
-			Priority: a.priority,
+			RedirectedToFallback: a.redirected.Load(), Priority: a.priority,
 		}
 		if a.dist == Balanced {
 			list[i].TransitOutstanding = []int64{}

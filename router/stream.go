@@ -12,15 +12,63 @@ import (
 var rejectTooLong = amqp.Raw(amqp.AppendRejected(nil, &amqp.Error{
 	Condition: amqp.ErrCondMessageSizeExceeded, Description: "Message size exceeded"}))
 
+// A leg is one way that a stream goes.
+type leg struct {
+	m     *message
+	a     *address
+	out   *outLink
+	ref   copyRef
+	track *atomic.Int64
+}
+
+// legs lists the ways on which a stream goes to those who take the deliveries of a.
+func (c *Conn) legs(m *message, a *address, f *forwarding, legs []leg) []leg {
+	if c.r.isDuplicate(m, a) {
+		return legs
+	}
+	if a.dist == Multicast || a.dist == Flood {
+		outs := c.r.remoteLinks(m, a, f, append([]*outLink(nil), f.outs...))
+		if m.d != nil && len(outs) > 0 {
+			c.prepareFanOut(m.d, len(outs))
+		}
+		for i, out := range outs {
+			legs = append(legs, leg{m, a, out, copyRef{m.d, int32(i)}, nil})
+		}
+		return legs
+	}
+	m.in.run = 0
+	if out, track := c.r.pick(m, a, f); out != nil {
+		legs = append(legs, leg{m, a, out, copyRef{m.d, 0}, track})
+	}
+	return legs
+}
+
+// legs lists the ways on which a stream leaves an exchange.
+func (p *passage) legs(m *message, a *address, f *forwarding) (legs []leg) {
+	p.take = func(m *message, a *address, f *forwarding) bool {
+		n := len(legs)
+		legs = p.c.legs(m, a, f, legs)
+		return len(legs) > n
+	}
+	p.enter(m, a, f)
+	return legs
+}
+
 // beginStream routes a message that is not all here yet. m.payload is what there is of it.
 func (c *Conn) beginStream(in *inLink, p *partial, m *message) {
 	b := c.b
 	m.find()
 	a, f := m.to, m.fwd
+	through := passage{c: c, b: b}
+	if x := f.exchange; x != nil && (x.whole() || !through.readSubject(m) && len(p.buf) < annotationMax) {
+		p.whole = x.whole()
+		return
+	}
 	if len(f.subs) > 0 {
 		p.whole = true
 		return
 	}
+	wanted := m.wanted()
 	c.lastDelivery.Store(b.now)
 	c.mu.Lock()
 	in.counts.deliveries++
@@ -28,7 +76,7 @@ func (c *Conn) beginStream(in *inLink, p *partial, m *message) {
 		in.replenishLocked()
 	}
 	if p.settled {
-		in.counts.countSettled(f.paths() > 0, b.second())
+		in.counts.countSettled(wanted, b.second())
 	} else {
 		m.d = c.newDelivery(in, p.id, b.second())
 		m.d.arriving = true
@@ -37,38 +85,41 @@ func (c *Conn) beginStream(in *inLink, p *partial, m *message) {
 	m.settled = p.settled
 	in.usedLocked(b.now)
 	c.mu.Unlock()
-	if f.paths() == 0 || c.r.isDuplicate(m, a) {
-		p.discard = true
-		p.outcome, p.noPath = m.refusal, !in.anon && (m.refusal == nil || sameRaw(m.refusal, rejectUnavailable))
-		if p.outcome == nil {
-			p.outcome = amqp.StateReleased
+	var legs []leg
+	accept := false
+	switch {
+	case f.paths() == 0:
+		if f.exchange != nil {
+			f.exchange.drop()
 		}
-		p.free()
+	case f.exchange != nil && !c.r.isDuplicate(m, a):
+		legs = through.legs(m, a, f)
+		accept = m.d != nil && len(legs) > 0
+	default:
+		legs = c.legs(m, a, f, nil)
+	}
+	if h := m.fallback(); h != nil && len(legs) == 0 {
+		m.hop = h
+		if legs = c.legs(m, h.addr, h.addr.fwd.Load(), nil); len(legs) > 0 {
+			c.countRedirected(a)
+		}
+	}
+	if len(legs) == 0 {
+		c.discard(in, p, m, wanted)
 		return
 	}
-	var outs []*outLink
-	var track *atomic.Int64
-	if a.dist == Multicast || a.dist == Flood {
-		outs = c.r.remoteLinks(m, a, f, append([]*outLink(nil), f.outs...))
-		if m.d != nil && len(outs) > 0 {
-			c.prepareFanOut(m.d, len(outs))
-		}
-	} else {
-		in.run = 0
-		var out *outLink
-		if out, track = c.r.pick(m, a, f); out != nil {
-			outs = []*outLink{out}
-		}
+	c.countIngress(in, a)
+	if accept { // what has gone on is as good as accepted; the sender hears of it at the end (RT X5)
+		c.mu.Lock()
+		m.d.decided, m.d.final = true, amqp.StateAccepted
+		c.mu.Unlock()
 	}
-	if len(outs) == 0 {
-		p.discard, p.outcome = true, amqp.StateReleased
-		p.free()
-		return
-	}
-	a.ingress.Add(1)
-	c.countIngress(a)
 	creditTo := in
-	for i, out := range outs {
+	if m.d != nil {
+		creditTo = nil
+	}
+	for _, l := range legs {
+		out := l.out
 		if out.near != nil { // a link of its own, so that it holds up nobody (RT F60)
 			if own := c.r.streamLink(out.near); own != nil {
 				out = own
@@ -76,16 +127,32 @@ func (c *Conn) beginStream(in *inLink, p *partial, m *message) {
 		}
 		s := &stream{out: out, source: in.sess}
 		p.copies = append(p.copies, s)
-		c.sendCopy(m, a, out, copyRef{m.d, int32(i)}, creditTo, b)
+		c.sendCopy(l.m, l.a, out, l.ref, creditTo, b)
 		o := b.lastOp(out.conn)
 		o.kind, o.stream = opStream, s
 		creditTo = nil
-	}
-	if track != nil && m.d != nil {
-		track.Add(1)
-		m.d.one.track = track
+		if l.track != nil && l.ref.d != nil {
+			l.track.Add(1)
+			l.ref.d.one.track = l.track
+		}
 	}
 	b.run()
+	p.free()
+}
+
+// discard has the rest of a message dropped that nobody takes.
+func (c *Conn) discard(in *inLink, p *partial, m *message, wanted bool) {
+	if p.settled && wanted {
+		c.mu.Lock()
+		in.counts.dropped++
+		c.mu.Unlock()
+	}
+	p.discard = true
+	p.outcome = m.refusal
+	p.noPath = !wanted && !in.anon && (m.refusal == nil || sameRaw(m.refusal, rejectUnavailable))
+	if p.outcome == nil {
+		p.outcome = amqp.StateReleased
+	}
 	p.free()
 }
 

@@ -22,6 +22,8 @@ type address struct {
 	ingress, egress, transit, toContainer, fromContainer atomic.Uint64
 	ingressRouteContainer, egressRouteContainer          atomic.Uint64
 
+	redirected atomic.Uint64 // to the fallback (RT F43)
+
 	controlOnly bool     // takes messages from control links alone (RT E42)
 	outstanding sync.Map // *neighbour to *atomic.Int64: unsettled deliveries under way there (RT F25)
 
@@ -31,6 +33,12 @@ type address struct {
 	remotes []*node
 	pinned  bool // stays without anybody on it
 	ins     map[*inLink]struct{}
+
+	fallback    *address // takes what this one cannot (RT F42)
+	fallbackFor *address // the other way round
+	advertised  bool     // the network knows of a destination here
+	exchange    *exchange
+	refs        int // next hops and alternates that lead here
 }
 
 // forwarding is who takes the deliveries of an address. It is immutable.
@@ -38,14 +46,33 @@ type forwarding struct {
 	outs    []*outLink
 	subs    []*subscriber
 	remotes []*node
+
+	exchange *exchangeView // sends on what comes here; nil mostly
+	bound    int           // bindings and alternate of the exchange
+	fallback *hop          // takes what nobody above takes; nil mostly
+}
+
+// hop is another address that messages are sent on to, and what x-opt-qd.to and x-opt-qd.phase
+// of them say.
+type hop struct {
+	addr  *address
+	to    []byte
+	phase byte
 }
 
 var noForwarding = &forwarding{}
 
 // paths is the path count of RT "path count of an address".
-func (f *forwarding) paths() int { return len(f.outs) + len(f.subs) + len(f.remotes) }
+func (f *forwarding) paths() int { return len(f.outs) + len(f.subs) + len(f.remotes) + f.bound }
 
 func (a *address) reachable() bool { return a.fwd.Load().paths() > 0 }
+
+// deliverable reports whether there is, or may be, somebody to take what is sent to the address
+// (RT E44).
+func (a *address) deliverable() bool {
+	f := a.fwd.Load()
+	return f.paths() > 0 || f.fallback != nil && f.fallback.addr.reachable()
+}
 
 // subscriber is a consumer within this process (RT 5.3).
 type subscriber struct {
@@ -76,6 +103,7 @@ func (r *Router) addressFor(key addressKey, dist Distribution, priority int32) *
 	r.tableMu.Lock()
 	r.table[key] = a
 	r.tableMu.Unlock()
+	r.pairFallback(a)
 	return a
 }
 
@@ -86,7 +114,17 @@ func (a *address) store() {
 	if slices.ContainsFunc(remotes, (*node).lost) {
 		remotes = slices.DeleteFunc(slices.Clone(remotes), (*node).lost)
 	}
-	a.fwd.Store(&forwarding{outs: a.outs[:len(a.outs):len(a.outs)], subs: a.subs, remotes: remotes})
+	f := &forwarding{outs: a.outs[:len(a.outs):len(a.outs)], subs: a.subs, remotes: remotes}
+	if a.fallback != nil {
+		f.fallback = &hop{addr: a.fallback, to: []byte(a.key.text()), phase: phaseFallback - '0'}
+	}
+	if x := a.exchange; x != nil {
+		f.exchange, f.bound = x.view, len(x.bindings)
+		if x.alternate != nil {
+			f.bound++
+		}
+	}
+	a.fwd.Store(f)
 }
 
 // publish stores, and gives withheld credit when the address has just become reachable.
@@ -96,11 +134,19 @@ func (r *Router) publish(a *address) {
 	r.reopen(a, was)
 }
 
-// reopen gives withheld credit when an address that was not reachable now is (RT E45).
+// reopen gives withheld credit when an address that was not reachable now is, to those who send
+// to it and to those whose fallback it is (RT E45).
 func (r *Router) reopen(a *address, was bool) {
 	if was || !a.reachable() {
 		return
 	}
+	r.reopenLinks(a)
+	if a.fallbackFor != nil {
+		r.reopenLinks(a.fallbackFor)
+	}
+}
+
+func (r *Router) reopenLinks(a *address) {
 	for in := range a.ins {
 		c := in.conn
 		c.mu.Lock()
@@ -140,11 +186,15 @@ func (a *address) addIn(in *inLink) {
 
 // dropIfUnused removes an entry that nothing refers to any more (RT F7).
 func (r *Router) dropIfUnused(a *address) {
-	if len(a.outs) != 0 || len(a.subs) != 0 || len(a.ins) != 0 || len(a.remotes) != 0 || a.pinned || a.gone.Load() {
+	if len(a.outs) != 0 || len(a.subs) != 0 || len(a.ins) != 0 || len(a.remotes) != 0 || a.pinned || a.fallbackFor != nil || a.exchange != nil || a.refs != 0 || a.gone.Load() {
 		return
 	}
 	a.gone.Store(true)
 	r.tableMu.Lock()
 	delete(r.table, a.key)
 	r.tableMu.Unlock()
+	if f := a.fallback; f != nil {
+		f.fallbackFor = nil
+		r.dropIfUnused(f)
+	}
 }
