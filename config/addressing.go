@@ -138,20 +138,20 @@ func phaseFault(e *Entity, attr string) string {
 	return ""
 }
 
+// exchangePhases is what is wrong with a phase of an exchange or binding (RT 5.1).
+const exchangePhases = "phase must be in the range 0-9"
+
 func (c *addressingChecker) exchangeFault(e *Entity) string {
 	name, address := e.Str("name"), e.Str("address")
 	switch {
 	case name == "":
-		return "exchange name is mandatory"
-	case c.exchanges[name]:
-		return "Name conflicts with an existing entity"
+		return "exchange requires a unique name"
 	case c.addresses[address]:
-		return "Address conflicts with an existing exchange"
-	}
-	for _, attr := range []string{"phase", "alternatePhase"} {
-		if msg := phaseFault(e, attr); msg != "" {
-			return msg
-		}
+		return "duplicate exchange address"
+	case c.exchanges[name]:
+		return "duplicate exchange name"
+	case phaseFault(e, "phase") != "", phaseFault(e, "alternatePhase") != "":
+		return exchangePhases
 	}
 	c.exchanges[name], c.addresses[address] = true, true
 	return ""
@@ -160,10 +160,10 @@ func (c *addressingChecker) exchangeFault(e *Entity) string {
 func (c *addressingChecker) bindingFault(e *Entity) string {
 	exchange := e.Str("exchangeName")
 	if !c.exchanges[exchange] {
-		return fmt.Sprintf("No such exchange '%s'", exchange)
+		return "Named exchange does not exist"
 	}
-	if msg := phaseFault(e, "nextHopPhase"); msg != "" {
-		return msg
+	if phaseFault(e, "nextHopPhase") != "" {
+		return exchangePhases
 	}
 	key := "#"
 	if e.Has("bindingKey") {
@@ -171,7 +171,7 @@ func (c *addressingChecker) bindingFault(e *Entity) string {
 	}
 	binding := [4]string{exchange, key, e.Str("nextHopAddress"), fmt.Sprint(e.Int("nextHopPhase"))}
 	if c.bindings[binding] {
-		return "Duplicate next hop for the binding key"
+		return "Next hop for key already exists"
 	}
 	c.bindings[binding] = true
 	return ""

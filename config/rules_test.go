@@ -129,11 +129,11 @@ func TestDroppedSections(t *testing.T) {
 		{name: "D3", file: "autoLink {\n address: a\n direction: in\n connection: c\n containerId: d\n}\nautoLink {\n address: a\n direction: in\n phase: 10\n}",
 			want: "", warnings: []string{both, create("autoLink", "Value of phase must be between 0 and 9")}},
 		{name: "D4", file: "exchange {\n address: x\n}\nexchange {\n name: a\n address: x\n}\nexchange {\n name: b\n address: x\n}\nexchange {\n name: c\n address: y\n alternatePhase: 11\n}",
-			want: "exchange(address=x name=a)", warnings: []string{create("exchange", "exchange name is mandatory"), create("exchange", "Address conflicts with an existing exchange"),
-				create("exchange", "Value of alternatePhase must be between 0 and 9")}},
+			want: "exchange(address=x name=a)", warnings: []string{create("exchange", "exchange requires a unique name"), create("exchange", "duplicate exchange address"),
+				create("exchange", "phase must be in the range 0-9")}},
 		{name: "D5", file: "binding {\n exchangeName: a\n nextHopAddress: h\n}\nexchange {\n name: a\n address: x\n}\nbinding {\n exchangeName: a\n nextHopAddress: h\n}\nbinding {\n exchangeName: a\n bindingKey: #\n nextHopAddress: h\n nextHopPhase: 0\n}\nbinding {\n exchangeName: a\n nextHopAddress: h\n nextHopPhase: 12\n}",
-			want: "exchange(address=x name=a) binding(exchangeName=a nextHopAddress=h)", warnings: []string{create("binding", "No such exchange 'a'"),
-				create("binding", "Duplicate next hop for the binding key"), create("binding", "Value of nextHopPhase must be between 0 and 9")}},
+			want: "exchange(address=x name=a) binding(exchangeName=a nextHopAddress=h)", warnings: []string{create("binding", "Named exchange does not exist"),
+				create("binding", "Next hop for key already exists"), create("binding", "phase must be in the range 0-9")}},
 	} {
 		tt.run(t, FormatConf)
 	}

@@ -11,8 +11,6 @@ var later = []struct {
 	{"authServicePlugin", "", nil},
 	{"router.config.linkRoute", "", nil},
 	{"router.config.autoLink", "", nil},
-	{"router.config.exchange", "", nil},
-	{"router.config.binding", "", nil},
 	{"vhost", "", nil},
 	{"console", "", nil},
 	{"policy", "enableVhostPolicy", func(e *Entity) bool { return e.Bool("enableVhostPolicy") }},

@@ -2,7 +2,6 @@ package management
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -157,7 +156,7 @@ func (a *Agent) load(c *config.Config) error {
 				a.router = e
 			}
 			a.add(e)
-		case strings.HasPrefix(k.Name, "router.config.") && k.Name != "router.config.address":
+		case k.Name == "router.config.linkRoute", k.Name == "router.config.autoLink":
 			a.addConfigured(k, section)
 		}
 	}

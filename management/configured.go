@@ -36,7 +36,7 @@ func configuredRows(k *kind) func(*Agent, Asker) table {
 		}
 		s.columns = columns[*configured]{}
 		for _, column := range k.Columns {
-			s.columns[column.Name] = configuredColumn(a, column)
+			s.columns[column.Name] = configuredColumn(column)
 		}
 		return s
 	}
@@ -44,7 +44,7 @@ func configuredRows(k *kind) func(*Agent, Asker) table {
 
 // configuredColumn reads a column of a configured object: what is not one of its
 // settings shows an object at rest.
-func configuredColumn(a *Agent, column config.Column) func(**configured) any {
+func configuredColumn(column config.Column) func(**configured) any {
 	setting := column.Name
 	switch setting {
 	case "name":
@@ -55,24 +55,8 @@ func configuredColumn(a *Agent, column config.Column) func(**configured) any {
 		return func(c **configured) any { return (*c).kind.LongName }
 	case "operStatus":
 		return func(**configured) any { return "inactive" }
-	case "bindingCount":
-		return func(c **configured) any { return a.bindings((*c).name) }
 	case "phase":
 		return func(c **configured) any { return int32((*c).phase()) }
-	case "alternatePhase":
-		return func(c **configured) any {
-			if !(*c).Has("alternateAddress") {
-				return nil
-			}
-			return int32((*c).Int("alternatePhase"))
-		}
-	case "bindingKey":
-		return func(c **configured) any {
-			if key := (*c).Str("bindingKey"); key != "" {
-				return key
-			}
-			return "#"
-		}
 	case "dir": // the older spellings are columns of their own
 		setting = "direction"
 	case "addr":
@@ -83,32 +67,17 @@ func configuredColumn(a *Agent, column config.Column) func(**configured) any {
 	switch column.Type {
 	case "int":
 		return func(c **configured) any { return int32((*c).Int(setting)) }
-	case "uint":
-		return func(c **configured) any { return uint32((*c).Int(setting)) }
-	case "ulong":
-		return func(c **configured) any { return uint64((*c).Int(setting)) }
 	case "boolean":
 		return func(c **configured) any { return (*c).Bool(setting) }
 	}
 	return func(c **configured) any { return orNull((*c).Str(setting)) }
 }
 
-// phase gives an auto link's or exchange's phase: an incoming auto link has 1
+// phase gives an auto link's phase: an incoming auto link has 1
 // unless it is told otherwise (MG 7.7).
 func (c *configured) phase() int64 {
 	if !c.Has("phase") && c.Str("direction") == "in" && !c.Bool("fallback") {
 		return 1
 	}
 	return c.Int("phase")
-}
-
-// bindings counts the bindings of an exchange.
-func (a *Agent) bindings(exchange string) uint32 {
-	n := uint32(0)
-	for _, c := range a.configuredObjects {
-		if c.kind.Name == "router.config.binding" && c.Str("exchangeName") == exchange {
-			n++
-		}
-	}
-	return n
 }

@@ -28,6 +28,13 @@ type Core interface {
 	AddAddressConfig(router.AddressConfig) (router.AddressConfig, error)
 	DeleteAddressConfig(id uint64) error
 
+	Exchanges() []router.Exchange
+	AddExchange(router.Exchange) (router.Exchange, error)
+	DeleteExchange(id uint64) error
+	Bindings() []router.Binding // by exchange
+	AddBinding(router.Binding) (router.Binding, error)
+	DeleteBinding(id uint64) error
+
 	// KillConnection drops the socket of connection id on request from connection
 	// by; router.ErrForbidden for inter-router and edge connections.
 	KillConnection(id, by uint64) error

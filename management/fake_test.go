@@ -35,6 +35,7 @@ type fakeCore struct {
 	addresses   []router.AddressInfo
 	nodes       []router.NodeInfo
 	configs     []router.AddressConfig
+	exchanges   *router.Router // has those, and their bindings
 	failures    router.Failures
 	killed      []string // "id by asker"
 	traced      map[uint64]bool
@@ -112,6 +113,23 @@ func (c *fakeCore) DeleteAddressConfig(id uint64) error {
 	}
 	return nil
 }
+
+func (c *fakeCore) Exchanges() []router.Exchange { return c.exchanges.Exchanges() }
+func (c *fakeCore) AddExchange(x router.Exchange) (router.Exchange, error) {
+	return c.exchanges.AddExchange(x)
+}
+func (c *fakeCore) DeleteExchange(id uint64) error { return c.exchanges.DeleteExchange(id) }
+func (c *fakeCore) Bindings() []router.Binding     { return c.exchanges.Bindings() }
+func (c *fakeCore) AddBinding(b router.Binding) (router.Binding, error) {
+	return c.exchanges.AddBinding(b)
+}
+func (c *fakeCore) DeleteBinding(id uint64) error { return c.exchanges.DeleteBinding(id) }
+
+// noLog is the log of a router that has none.
+type noLog struct{}
+
+func (noLog) Enabled(string, router.Level) bool { return false }
+func (noLog) Log(string, router.Level, string)  {}
 
 func (c *fakeCore) KillConnection(id, by uint64) error {
 	for i := range c.connections {
@@ -251,6 +269,7 @@ func newBench(t testing.TB, conf string) *bench {
 			subscribers: map[string]func(*router.Request){},
 			sending:     make(chan struct{}, 10000),
 			traced:      map[uint64]bool{},
+			exchanges:   router.New(router.Options{ID: "solo", Mode: router.Standalone, Log: noLog{}}),
 		},
 		server: &fakeServer{status: [3]string{"CONNECTING", "", "amqp://h:1"}},
 		logs: &fakeLogs{
@@ -262,6 +281,7 @@ func newBench(t testing.TB, conf string) *bench {
 		},
 		clock: time.Unix(1000, 0),
 	}
+	t.Cleanup(b.core.exchanges.Close)
 	b.Agent, err = New(Options{
 		Core:     b.core,
 		Server:   b.server,

@@ -69,8 +69,8 @@ func TestCoreTypesAnswer(t *testing.T) {
 		"router.config.address":       {400, 400, 501, 400, 200},
 		"router.config.linkRoute":     {501, 400, 501, 501, 200},
 		"router.config.autoLink":      {501, 400, 501, 501, 200},
-		"router.config.exchange":      {501, 400, 501, 501, 200},
-		"router.config.binding":       {501, 400, 501, 501, 200},
+		"router.config.exchange":      {400, 400, 501, 400, 200},
+		"router.config.binding":       {400, 400, 501, 400, 200},
 		"router.connection.linkRoute": {501, 400, 501, 501, 200},
 		"router.address":              {501, 404, 501, 501, 200},
 		"router.link":                 {501, 400, 400, 501, 200},
@@ -118,7 +118,7 @@ func TestCreateOfMissingPartsSaysWhichPart(t *testing.T) {
 	b := newBench(t, standaloneConf)
 	for name, part := range map[string]string{
 		"router.config.linkRoute": "link routes", "router.config.autoLink": "auto links",
-		"router.config.exchange": "exchanges", "router.connection.linkRoute": "link routes",
+		"router.connection.linkRoute": "link routes",
 	} {
 		b.want(t, 501, part, attrs("prefix", "x"), "operation=CREATE", "type="+name, "name=x")
 	}

@@ -89,8 +89,14 @@ func newKinds() []*kind {
 		},
 		"router.config.linkRoute": configuredKind("link routes"),
 		"router.config.autoLink":  configuredKind("auto links"),
-		"router.config.exchange":  configuredKind("exchanges"),
-		"router.config.binding":   configuredKind("exchanges"),
+		"router.config.exchange": {
+			rows:    exchangeRows,
+			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createExchange, opDelete: deleteExchange},
+		},
+		"router.config.binding": {
+			rows:    bindingRows,
+			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createBinding, opDelete: deleteBinding},
+		},
 		"router.connection.linkRoute": {
 			rows: noRows, live: true,
 			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: needs("link routes"), opDelete: needs("link routes")},

@@ -35,9 +35,9 @@ func (c *change) String() string {
 }
 
 // Reload puts the difference between the file that was read last and a new one
-// into force: log modules, listeners, connectors and addresses. What requests
-// have created, changed or deleted meanwhile stays as it is unless the file
-// changes it too. With an error nothing has changed.
+// into force: log modules, listeners, connectors, addresses, exchanges and
+// bindings. What requests have created, changed or deleted meanwhile stays as it is
+// unless the file changes it too. With an error nothing has changed.
 //
 // A listener or connector that differs is closed and opened anew; connections a
 // listener has accepted live on. Addresses count for what attaches from now on.
@@ -47,6 +47,8 @@ func (a *Agent) Reload(file *config.Config) (Reload, error) {
 	logs := a.differences(file, "log")
 	sockets := slices.Concat(a.differences(file, "listener"), a.differences(file, "connector"))
 	addresses := a.differences(file, "router.config.address")
+	exchanges := a.differences(file, "router.config.exchange")
+	bindings := a.differences(file, "router.config.binding")
 	if err := a.checkReload(sockets); err != nil {
 		return Reload{}, err
 	}
@@ -55,9 +57,10 @@ func (a *Agent) Reload(file *config.Config) (Reload, error) {
 	}
 	a.reloadSockets(sockets)
 	a.reloadAddresses(addresses)
+	a.reloadExchanges(exchanges, bindings)
 	a.file = file
 	r := Reload{Left: needRestart(a.started, file)}
-	for _, c := range slices.Concat(logs, sockets, addresses) {
+	for _, c := range slices.Concat(logs, sockets, addresses, exchanges, bindings) {
 		r.Done = append(r.Done, c.String())
 	}
 	return r, nil
@@ -92,8 +95,15 @@ func sectionsByKey(file *config.Config, typeName string) map[string]*config.Enti
 }
 
 // sectionKey tells the sections of a type apart: an address by its pattern, in the
-// router's spelling, all others by their identity.
+// router's spelling, an exchange by its name, a binding by what it does, all others
+// by their identity.
 func sectionKey(e *config.Entity) string {
+	switch e.Type.Name {
+	case "router.config.exchange":
+		return exchangeKey(e)
+	case "router.config.binding":
+		return bindingKey(Binding(e))
+	}
 	if e.Type.Name == "router.config.address" {
 		prefix, pattern := trimAddress(e.Str("prefix")), trimAddress(e.Str("pattern"))
 		if prefix != "" {
@@ -234,7 +244,7 @@ func needRestart(started, file *config.Config) []string {
 	for _, t := range config.Types() {
 		before, after := started.Of(t.Name), file.Of(t.Name)
 		switch t.Name {
-		case "log", "listener", "connector", "router.config.address":
+		case "log", "listener", "connector", "router.config.address", "router.config.exchange", "router.config.binding":
 			continue
 		case "router", "policy": // one of each, always
 			for _, name := range attributeNames(t) {

@@ -305,7 +305,7 @@ func (r *Router) AddExchange(cfg Exchange) (Exchange, error) {
 				return
 			}
 		}
-		if cfg.Phase < 0 || cfg.Phase > 9 || cfg.Alternate != "" && (cfg.AlternatePhase < 0 || cfg.AlternatePhase > 9) {
+		if cfg.Phase < 0 || cfg.Phase > 9 || cfg.AlternatePhase < 0 || cfg.AlternatePhase > 9 {
 			err = ErrExchangePhase
 			return
 		}

@@ -369,7 +369,7 @@ func TestExchangeRefusals(t *testing.T) {
 		{Exchange{Name: "z", Address: "/x"}, "duplicate exchange address"},
 		{Exchange{Name: "z", Address: "z", Phase: 10}, "phase must be in the range 0-9"},
 		{Exchange{Name: "z", Address: "z", Phase: -1}, "phase must be in the range 0-9"},
-		{Exchange{Name: "z", Address: "z", Alternate: "q", AlternatePhase: 10}, "phase must be in the range 0-9"},
+		{Exchange{Name: "z", Address: "z", AlternatePhase: 10}, "phase must be in the range 0-9"},
 	} {
 		if _, err := g.r.AddExchange(tt.x); err == nil || err.Error() != tt.want {
 			t.Errorf("%+v: %v, want %q", tt.x, err, tt.want)

@@ -140,6 +140,7 @@ func (s *Server) apply() error {
 			s.logf(logging.Agent, logging.Error, "Error performing CREATE of %s: %v", e.Type.LongName, err)
 		}
 	}
+	s.agent.LoadExchanges()
 	for _, e := range s.cfg.Of("connector") {
 		if err := s.CreateConnector(e); err != nil {
 			return applied("CError", err)
