@@ -230,8 +230,8 @@ func (c *Conn) compose(m *message, out *outLink, o *op, b *batch) {
 
 // sentTo is what x-opt-qd.to and x-opt-qd.phase of an outgoing copy say (RT F1, F2).
 func (m *message) sentTo() (to []byte, phase byte) {
-	if m.hop != nil {
-		return m.hop.to, m.hop.phase
+	if m.onward {
+		return m.notes.to, m.notes.phase
 	}
 	a := m.to
 	if !m.in.anon {

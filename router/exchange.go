@@ -226,7 +226,8 @@ func (p *passage) enter(m *message, a *address, f *forwarding) bool {
 // send sends a settled copy to a next hop. It is a message that begins here (RT X2, X5).
 func (p *passage) send(m *message, h *hop) bool {
 	next := *m
-	next.d, next.settled, next.hop = nil, true, h
+	next.d, next.settled = nil, true
+	next.sendOn(h)
 	next.notes.hasIngress, next.notes.ingress = false, nil
 	next.notes.trace, next.notes.hops = nil, 0
 	f := h.addr.fwd.Load()

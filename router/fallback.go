@@ -41,10 +41,11 @@ func (r *Router) pairFallback(a *address) {
 // wanted reports whether there is somebody to take the message, be it the fallback.
 func (m *message) wanted() bool { return m.fwd.paths() > 0 || m.fallback() != nil }
 
-// fallback returns the way to the fallback when the message may take it and somebody is there.
+// fallback returns the way to the fallback when the message may take it and somebody is there. A
+// multicast that came round is taken care of elsewhere.
 func (m *message) fallback() *hop {
 	h := m.fwd.fallback
-	if h == nil || m.in.fallback || !h.addr.reachable() {
+	if h == nil || m.in.fallback || !h.addr.reachable() || m.in.conn.r.isDuplicate(m, m.to) {
 		return nil
 	}
 	return h
@@ -57,9 +58,8 @@ func (c *Conn) redirect(m *message, b *batch) bool {
 	if h == nil {
 		return false
 	}
-	m.hop = h
+	m.sendOn(h)
 	if !c.forward(m, h.addr, h.addr.fwd.Load(), m.in, b) {
-		m.hop = nil
 		return false
 	}
 	c.countRedirected(m.to)

@@ -13,6 +13,7 @@ type message struct {
 	settled  bool
 	owned    bool // payload is in no read buffer
 	pooled   bool // payload came from wholePool
+	onward   bool // sent on to another address than it came for: notes say which
 	format   uint32
 	state    amqp.Raw
 	payload  []byte
@@ -23,7 +24,6 @@ type message struct {
 	refusal  amqp.Raw // rejected without being routed
 	to       *address // nil = nobody knows it
 	fwd      *forwarding
-	hop      *hop // sent on to another address than it came for
 	d        *delivery
 }
 

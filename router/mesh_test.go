@@ -93,8 +93,15 @@ func TestDuplicateMulticast(t *testing.T) {
 	for _, tt := range tests {
 		m := &message{in: &inLink{near: tt.near, control: tt.control}}
 		m.notes = annotations{ingress: []byte(tt.ingress), hasIngress: true, trace: trace(tt.trace...), hops: len(tt.trace)}
-		if got := r.isDuplicate(m, &address{dist: tt.dist}); got != tt.want {
+		a := &address{dist: tt.dist}
+		if got := r.isDuplicate(m, a); got != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
+		}
+		store := &address{}
+		store.fwd.Store(&forwarding{outs: []*outLink{{}}})
+		m.in.conn, m.to, m.fwd = &Conn{r: r}, a, &forwarding{fallback: &hop{addr: store}}
+		if got := m.fallback() == nil; got != tt.want { // nor is it stored
+			t.Errorf("%s: kept from the fallback: %v", tt.name, got)
 		}
 	}
 }

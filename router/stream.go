@@ -99,7 +99,7 @@ func (c *Conn) beginStream(in *inLink, p *partial, m *message) {
 		legs = c.legs(m, a, f, nil)
 	}
 	if h := m.fallback(); h != nil && len(legs) == 0 {
-		m.hop = h
+		m.sendOn(h)
 		if legs = c.legs(m, h.addr, h.addr.fwd.Load(), nil); len(legs) > 0 {
 			c.countRedirected(a)
 		}

@@ -60,6 +60,9 @@ type hop struct {
 	phase byte
 }
 
+// sendOn makes copies of the message tell that they are for h.
+func (m *message) sendOn(h *hop) { m.onward, m.notes.to, m.notes.phase = true, h.to, h.phase }
+
 var noForwarding = &forwarding{}
 
 // paths is the path count of RT "path count of an address".
