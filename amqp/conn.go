@@ -19,6 +19,11 @@ type ConnConfig struct {
 	// begin; what is lived by is then Session.WindowTarget, told with the first flow, which
 	// always comes before the first link credit.
 	SessionFrames uint32
+	// FirstTransferID is the transfer id that each session begins with, FirstDeliveryCount the
+	// initial delivery count of each link on which this end sends. Both wrap (part 2 §2.8.8),
+	// so that any value will do; some peers start just below 2^32.
+	FirstTransferID    uint32
+	FirstDeliveryCount uint32
 }
 
 // Handler is told what the peer did. Lock and Unlock guard everything of the connection that
@@ -417,7 +422,7 @@ func (c *Conn) newSession() (*Session, *Error) {
 	for ch := c.freeChan; ch <= uint32(c.maxChan); ch++ {
 		if c.byLocal.get(ch) == nil {
 			c.freeChan = ch + 1
-			s := &Session{Conn: c, channel: uint16(ch), WindowTarget: defaultFlowWindow}
+			s := &Session{Conn: c, channel: uint16(ch), WindowTarget: defaultFlowWindow, nextOutgoingID: Serial(c.cfg.FirstTransferID)}
 			if c.cfg.SessionFrames != 0 {
 				s.WindowTarget = c.cfg.SessionFrames
 			}

@@ -72,7 +72,7 @@ func (c *Conn) inAttach(channel uint16, a *Attach) *Error {
 	l := s.names[name]
 	switch {
 	case l == nil || l.remoteDetached: // the peer is done with the old one, if we are not yet
-		l = &Link{Session: s, Name: a.Name, Role: !a.Role}
+		l = &Link{Session: s, Name: a.Name, Role: !a.Role, deliveryCount: Serial(c.cfg.FirstDeliveryCount)}
 		if s.names == nil {
 			s.names = make(map[linkName]*Link)
 		}
@@ -95,7 +95,7 @@ func (c *Conn) inAttach(channel uint16, a *Attach) *Error {
 
 // NewLink prepares a link that this end attaches first.
 func (s *Session) NewLink(name string, role Role) *Link {
-	l := &Link{Session: s, Name: name, Role: role}
+	l := &Link{Session: s, Name: name, Role: role, deliveryCount: Serial(s.Conn.cfg.FirstDeliveryCount)}
 	if s.names == nil {
 		s.names = make(map[linkName]*Link)
 	}
@@ -318,7 +318,8 @@ type OutDelivery struct {
 	Tag     uint64 // sent as 8 octets; unique on the link among unsettled deliveries
 	Format  uint32
 	Settled bool
-	State   Raw // sent with the first frame, or behind it if that has no room
+	State   Raw  // sent with the first frame, or behind it if that has no room
+	Resume  bool // an unsettled delivery of the link's earlier attachment goes on (part 2 §2.6.13)
 }
 
 // maxTransferHead bounds the octets before the payload of a transfer without state.
@@ -332,11 +333,11 @@ func (l *Link) Fits(octets int) bool {
 // Send encodes a whole delivery in one frame and returns its id. The caller has looked at
 // Credit, Session.OutWindow and Fits; the payload is p1, p2 and p3 in a row.
 func (l *Link) Send(d *OutDelivery, p1, p2, p3 []byte) Serial {
-	if d.State != nil || l.Session.Conn.Trace != nil {
+	if d.State != nil || d.Resume || l.Session.Conn.Trace != nil {
 		l.Start(d)
 		if d.State != nil && !l.Fits(len(p1)+len(p2)+len(p3)+len(d.State)) {
 			l.stateApart(d)
-			d = &OutDelivery{Tag: d.Tag, Format: d.Format, Settled: d.Settled}
+			d = &OutDelivery{Tag: d.Tag, Format: d.Format, Settled: d.Settled, Resume: d.Resume}
 		}
 		if rest := l.sendFrame(d, true, true, false, p1, p2, p3); rest > 0 {
 			panic("amqp: Send of more than a frame")
@@ -456,6 +457,7 @@ func (l *Link) sendFrame(d *OutDelivery, first, last, aborted bool, p1, p2, p3 [
 		t.DeliveryTag = tag[:]
 		t.MessageFormat = Some(d.Format)
 		t.Settled = Some(d.Settled)
+		t.Resume = d.Resume
 		if len(d.State) < c.frameRoom()/2 {
 			t.State = d.State
 		} else { // it would leave no room for the message

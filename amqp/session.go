@@ -83,6 +83,9 @@ func (s *Session) sendBegin(remote Opt[uint16]) {
 // Channel returns our channel.
 func (s *Session) Channel() uint16 { return s.channel }
 
+// NextOutgoingID returns the transfer id that our next transfer frame has.
+func (s *Session) NextOutgoingID() Serial { return s.nextOutgoingID }
+
 // Ended reports whether either end has ended the session.
 func (s *Session) Ended() bool { return s.endReceived || s.endSent.Load() }
 
@@ -240,7 +243,7 @@ func (c *Conn) inFlow(channel uint16, f *Flow) *Error {
 	c.h.Lock()
 	defer c.h.Unlock()
 	// A window that does not reach what we have sent is no negative one.
-	s.remoteLimit = Serial(f.NextIncomingID.V) + Serial(min(f.IncomingWindow, unlimitedWindow))
+	s.remoteLimit = Serial(f.NextIncomingID.Or(c.cfg.FirstTransferID)) + Serial(min(f.IncomingWindow, unlimitedWindow))
 	for len(s.aborts) > 0 && s.OutWindow() > 0 {
 		s.aborts[0].sendAbort()
 		s.aborts = s.aborts[1:]
@@ -262,9 +265,8 @@ func (c *Conn) inFlow(channel uint16, f *Flow) *Error {
 	var drained uint32
 	if l.Role == RoleSender {
 		if f.LinkCredit.Set {
-			// delivery-count may be absent until our attach has arrived (part 2 §2.7.4); ours
-			// start at 0.
-			l.setCredit(Serial(f.DeliveryCount.V), f.LinkCredit.V)
+			// delivery-count may be absent until our attach has arrived (part 2 §2.7.4).
+			l.setCredit(Serial(f.DeliveryCount.Or(c.cfg.FirstDeliveryCount)), f.LinkCredit.V)
 		}
 		l.Drain = f.Drain
 	} else if f.DeliveryCount.Set {

@@ -582,3 +582,34 @@ func TestWindowOfDetachedLink(t *testing.T) {
 	v.wantIdle()
 	v.wantEvents()
 }
+
+// TestFirstNumbers: an end that is told to starts its transfer ids and delivery counts where it
+// is told, and takes a flow that says neither yet for one that counts from there (part 2
+// §2.5.6, §2.7.4).
+func TestFirstNumbers(t *testing.T) {
+	const id, count = 4294967292, 4294967291
+	cfg := testConfig
+	cfg.FirstTransferID, cfg.FirstDeliveryCount = id, count
+	v := newTalk(t, cfg)
+	v.open(&Open{ContainerID: "peer"})
+	v.send(0, &Begin{IncomingWindow: 2, OutgoingWindow: 2})
+	s := v.begun[0]
+	v.channel, v.session = 0, s
+	v.want(&Begin{RemoteChannel: Some[uint16](0), NextOutgoingID: id, IncomingWindow: unlimited, OutgoingWindow: unlimited})
+	v.peer(&Attach{Name: "out", Handle: 1, Role: RoleReceiver})
+	out := v.links["out"]
+	v.want(&Attach{Name: "out", Role: RoleSender, InitialDeliveryCount: Some[uint32](count)})
+	first := s.NewLink("first", RoleSender)
+	first.Attach(&Attach{})
+	v.want(&Attach{Name: "first", Handle: 1, Role: RoleSender, InitialDeliveryCount: Some[uint32](count)})
+	v.peer(&Flow{IncomingWindow: 2, OutgoingWindow: 2, Handle: Some[uint32](1), LinkCredit: Some[uint32](9)})
+	v.wantEvents("begin 0", "attach sender out", "flow out credit=9 drain=false")
+	if s.OutWindow() != 2 || s.NextOutgoingID() != id {
+		t.Errorf("window %d from %d on, want 2 from %d on", s.OutWindow(), s.NextOutgoingID(), uint32(id))
+	}
+	out.Send(&OutDelivery{Tag: 7, Resume: true, Settled: true}, nil, nil, nil)
+	v.want(&Transfer{DeliveryID: Some[uint32](0), DeliveryTag: []byte{0, 0, 0, 0, 0, 0, 0, 7}, MessageFormat: Some[uint32](0), Settled: Some(true), Resume: true})
+	if s.NextOutgoingID() != id+1 || out.Credit() != 8 {
+		t.Errorf("next id %d, credit %d", s.NextOutgoingID(), out.Credit())
+	}
+}
