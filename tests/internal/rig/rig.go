@@ -59,6 +59,11 @@ func Main(m *testing.M) int {
 		}
 		bin = dir
 	}
+	defer func() {
+		for _, dir := range scratch {
+			os.RemoveAll(dir)
+		}
+	}()
 	return m.Run()
 }
 

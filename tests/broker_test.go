@@ -1,0 +1,138 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/go-amqp"
+
+	"qdrouter/tests/internal/rig"
+)
+
+// brokerWait bounds every wait for a broker.
+const brokerWait = 30 * time.Second
+
+// until waits until cond holds.
+func until(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(brokerWait); !cond(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for %s", brokerWait, what)
+		}
+	}
+}
+
+// dialAMQP connects with go-amqp and begins a session.
+func dialAMQP(t testing.TB, url string, o *amqp.ConnOptions) (*amqp.Session, context.Context) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), brokerWait)
+	t.Cleanup(cancel)
+	conn, err := amqp.Dial(ctx, url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	s, err := conn.NewSession(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, ctx
+}
+
+// The broker is killed again and again while somebody sends to it. Every
+// message it accepted is there in the end, and so are its queues.
+func TestKilledBrokerKeepsWhatItAccepted(t *testing.T) {
+	b := rig.StartBroker(t, "-queue", "q")
+	b.Must(t, "add", "made")
+	var accepted atomic.Int64
+	stop, done := make(chan struct{}), make(chan struct{})
+	sent := map[string]bool{} // accepted, by text; of the sender until done
+	go func() {
+		defer close(done)
+		for n := 0; ; {
+			ctx, cancel := context.WithTimeout(context.Background(), brokerWait)
+			conn, err := amqp.Dial(ctx, "amqp://"+b.Addr(), nil)
+			if err == nil {
+				n = sendUntilCut(ctx, conn, n, sent, &accepted, stop)
+				conn.Close()
+			}
+			cancel()
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond): // before the next attempt
+			}
+		}
+	}()
+	for range 3 {
+		before := accepted.Load()
+		until(t, "200 more messages accepted", func() bool { return accepted.Load() >= before+200 })
+		b.Kill(t)
+		b.Start(t)
+	}
+	close(stop)
+	<-done
+	if d := b.Depth(t, "made"); d != 0 {
+		t.Errorf("depth %d of the queue that was added, want 0", d)
+	}
+	b.Kill(t)
+	b.Start(t)
+	s, ctx := dialAMQP(t, "amqp://"+b.Addr(), nil)
+	r, err := s.NewReceiver(ctx, "q", &amqp.ReceiverOptions{Credit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	depth := b.Depth(t, "q")
+	if depth < len(sent) {
+		t.Errorf("%d messages, want the %d that were accepted", depth, len(sent))
+	}
+	for range depth {
+		m, err := r.Receive(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.AcceptMessage(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+		delete(sent, m.Value.(string))
+	}
+	if len(sent) > 0 {
+		t.Errorf("%d accepted messages are lost", len(sent))
+	}
+	until(t, "an empty queue", func() bool { return b.Depth(t, "q") == 0 })
+	b.Kill(t)
+	b.Start(t)
+	if d := b.Depth(t, "q"); d != 0 {
+		t.Errorf("%d messages are back that had been accepted", d)
+	}
+}
+
+// sendUntilCut sends numbered messages from n on until the connection ends or
+// stop is closed, notes those that are accepted, and returns the next number.
+func sendUntilCut(ctx context.Context, conn *amqp.Conn, n int, sent map[string]bool, accepted *atomic.Int64, stop chan struct{}) int {
+	session, err := conn.NewSession(ctx, nil)
+	if err != nil {
+		return n
+	}
+	s, err := session.NewSender(ctx, "q", nil)
+	if err != nil {
+		return n
+	}
+	for {
+		select {
+		case <-stop:
+			return n
+		default:
+		}
+		text := fmt.Sprint(n)
+		n++
+		if err := s.Send(ctx, &amqp.Message{Value: text}, nil); err != nil {
+			return n
+		}
+		sent[text] = true
+		accepted.Add(1)
+	}
+}
