@@ -19,7 +19,7 @@ NODE_CLIENTS := tests/clients/node
 NODE_STAMP   := $(NODE_CLIENTS)/node_modules/.package-lock.json
 
 .NOTPARALLEL:
-.PHONY: build run test lint unit system fuzz fuzz-short clients python-client docs demo soak clean
+.PHONY: build run test lint unit system fuzz fuzz-short clients python-client rabbitmq docs demo soak clean
 
 build:
 	$(GO) build -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/...
@@ -65,13 +65,26 @@ fuzz:
 	GO=$(GO) tests/fuzz.sh $(FUZZTIME)
 
 # The clients of the whole-system tests: Debian's Proton for /usr/bin/python3,
-# and rhea at the version of package-lock.json.
-clients: python-client $(NODE_STAMP)
+# rhea at the version of package-lock.json, and Debian's RabbitMQ.
+clients: python-client $(NODE_STAMP) rabbitmq
 
 python-client:
 	@/usr/bin/python3 -c 'import proton' 2>/dev/null || { \
 	  $(SUDO) apt-get update -q && \
 	  $(SUDO) apt-get install -q -y --no-install-recommends python3-qpid-proton; }
+
+# The tests start servers of their own. Its package would start the system's
+# service; a policy keeps it from that where the machine has none of its own.
+RABBITMQ := /usr/lib/rabbitmq/bin/rabbitmq-server
+POLICY   := /usr/sbin/policy-rc.d
+
+rabbitmq:
+	@[ -e $(RABBITMQ) ] || { \
+	  $(SUDO) apt-get update -q && \
+	  { [ -e $(POLICY) ] || { ours=yes; printf '#!/bin/sh\nexit 101\n' | $(SUDO) tee $(POLICY) >/dev/null && $(SUDO) chmod 755 $(POLICY); }; } && \
+	  $(SUDO) apt-get install -q -y --no-install-recommends rabbitmq-server; status=$$?; \
+	  [ -z "$$ours" ] || $(SUDO) rm -f $(POLICY); \
+	  exit $$status; }
 
 $(NODE_STAMP): $(NODE_CLIENTS)/package.json $(NODE_CLIENTS)/package-lock.json
 	@command -v npm >/dev/null || { \

@@ -9,6 +9,7 @@ import (
 
 	"github.com/Azure/go-amqp"
 
+	"qdrouter/tests/internal/broker"
 	"qdrouter/tests/internal/rig"
 )
 
@@ -40,6 +41,39 @@ func dialAMQP(t testing.TB, url string, o *amqp.ConnOptions) (*amqp.Session, con
 		t.Fatal(err)
 	}
 	return s, ctx
+}
+
+// brokerScenarios is what tests/clients/python/broker.py has, and its reports. A
+// router with a link route to the broker must not change them.
+var brokerScenarios = []scenario{
+	{name: "selector", want: `{"filters": {"selector": "colour = 'blue'"}, "received": [1, 3, 5]}`},
+	{name: "drain", want: `{"received": 3, "drained": 7, "credit": 0}`},
+	{name: "transactions", want: `{"log": ["aborted", "committed", "a", "b", "aborted", "a", "b", "committed"]}`},
+	{name: "dynamic", want: `{"dynamic": true, "named": true, "properties": {"x-opt-qd.address": "broker/dynamic"}}`},
+}
+
+// The broker does what its tests need, as Proton sees it.
+func TestBrokerWithProton(t *testing.T) {
+	b, err := broker.New(broker.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	addr, err := b.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range brokerScenarios {
+		t.Run(s.name, func(t *testing.T) {
+			checkReport(t, rig.Python(t, "broker.py", "amqp://"+addr, s.name, "broker/"+s.name), s.want)
+		})
+	}
+	if n := b.Transactions(); n != 0 {
+		t.Errorf("%d transactions are left", n)
+	}
+	if n := b.Depth("broker/transactions"); n != 0 {
+		t.Errorf("%d messages are left of the transactions", n)
+	}
 }
 
 // The broker is killed again and again while somebody sends to it. Every

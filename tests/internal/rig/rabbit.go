@@ -148,7 +148,7 @@ func (r *Rabbit) environ() []string {
 		"RABBITMQ_ENABLED_PLUGINS_FILE=" + filepath.Join(r.dir, "enabled_plugins"),
 		"RABBITMQ_PID_FILE=" + filepath.Join(r.dir, "pid"),
 		"RABBITMQ_ALLOW_INPUT=1", // the script becomes the server, and is no process beside it
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput +B i +S 2:2 +SDio 2 +A 4 -kernel inet_dist_use_interface {127,0,0,1}",
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput +B i +S 2:2 +A 4 -kernel inet_dist_use_interface {127,0,0,1}",
 	}
 	return env
 }
@@ -292,6 +292,17 @@ func (r *Rabbit) Depth(t testing.TB, name string) int {
 	n, err := strconv.Atoi(answer)
 	if err != nil {
 		t.Fatalf("depth of %q: %s", name, answer)
+	}
+	return n
+}
+
+// Ready is how many messages a queue has that no receiver has.
+func (r *Rabbit) Ready(t testing.TB, name string) int {
+	t.Helper()
+	n, err := strconv.Atoi(r.eval(t, fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(%s),
+		[{messages_ready, N}] = rabbit_amqqueue:info(Q, [messages_ready]), N`, rabbitQueue(name))))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return n
 }
