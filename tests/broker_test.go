@@ -2,13 +2,16 @@ package tests
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/Azure/go-amqp"
 
+	own "qdrouter/amqp"
 	"qdrouter/tests/internal/broker"
 	"qdrouter/tests/internal/rig"
 )
@@ -74,6 +77,45 @@ func TestBrokerWithProton(t *testing.T) {
 	if n := b.Depth("broker/transactions"); n != 0 {
 		t.Errorf("%d messages are left of the transactions", n)
 	}
+}
+
+// The broker connects to a router, which takes it for a client, and may ask its
+// management.
+func TestBrokerConnectsToRouter(t *testing.T) {
+	r := rig.Start(t, rig.Config{Router: "    defaultDistribution: unavailable"})
+	b, err := broker.New(broker.Options{ContainerID: "broker.one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), brokerWait)
+	defer cancel()
+	c, err := b.Dial(ctx, r.Addr(t), broker.DialOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Container() != "R" {
+		t.Errorf("connected to %q", c.Container())
+	}
+	answer, err := c.Request(ctx, "$management", &own.Message{
+		ApplicationProperties: own.Map{{Key: "operation", Value: "QUERY"}, {Key: "entityType", Value: "org.apache.qpid.dispatch.connection"}},
+		Body:                  own.Map{{Key: "attributeNames", Value: own.List{"container"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _ := answer.ApplicationProperties.Get("statusCode"); code != int32(200) {
+		t.Errorf("status %v %v", code, answer.Body)
+	}
+	if text := fmt.Sprint(answer.Body); !strings.Contains(text, "broker.one") {
+		t.Errorf("the router has no connection of the broker: %s", text)
+	}
+	var refused *own.Error
+	if _, err := c.Request(ctx, "nowhere", &own.Message{}); !errors.As(err, &refused) || refused.Condition != own.ErrCondNotFound {
+		t.Errorf("a request to no address: %v", err)
+	}
+	c.Close(nil)
+	until(t, "no connection", func() bool { return len(b.Conns()) == 0 })
 }
 
 // The broker is killed again and again while somebody sends to it. Every

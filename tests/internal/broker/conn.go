@@ -44,10 +44,11 @@ type Conn struct {
 	user    string
 	opening chan struct{} // closed with the peer's open; for Dial
 
+	sessions map[uint16]*session // by the peer's channel
+
 	// Of the reader.
-	channel  uint16
-	raw      []byte // the body of the frame in hand
-	sessions map[uint16]*session
+	channel uint16
+	raw     []byte // the body of the frame in hand
 }
 
 // session is the broker's half of a session.

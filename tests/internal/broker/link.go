@@ -68,6 +68,10 @@ type Attaching struct {
 
 // RemoteAttach answers a peer's attach.
 func (c *Conn) RemoteAttach(e *amqp.Link, a *amqp.Attach) *amqp.Error {
+	if r, ok := e.Owner.(*request); ok {
+		r.attached(e, a)
+		return nil
+	}
 	l := &Link{b: c.b, c: c, s: e.Session.Owner.(*session), e: e, attach: a, raw: c.raw}
 	e.Owner = l
 	c.links = append(c.links, l)
@@ -440,6 +444,10 @@ var stateFailed = amqp.Raw(amqp.AppendModified(nil, true, false, nil))
 
 // RemoteDetach answers a peer's detach: closed ends the terminus too.
 func (c *Conn) RemoteDetach(e *amqp.Link, d *amqp.Detach) {
+	if r, ok := e.Owner.(*request); ok {
+		r.detached(e, d)
+		return
+	}
 	l := e.Owner.(*Link)
 	if at := l.held; at != nil { // it gave up before the answer
 		at.Refuse = &amqp.Error{Condition: amqp.ErrCondIllegalState, Description: "detached before it was attached"}
@@ -454,7 +462,11 @@ func (c *Conn) RemoteDetach(e *amqp.Link, d *amqp.Detach) {
 }
 
 // LinkFailed is told of a link whose peer sent without credit.
-func (c *Conn) LinkFailed(e *amqp.Link, _ *amqp.Error) {
+func (c *Conn) LinkFailed(e *amqp.Link, err *amqp.Error) {
+	if r, ok := e.Owner.(*request); ok {
+		r.end(err)
+		return
+	}
 	l := e.Owner.(*Link)
 	l.suspend()
 	if l.term != nil && l.term.link == nil {
@@ -464,6 +476,10 @@ func (c *Conn) LinkFailed(e *amqp.Link, _ *amqp.Error) {
 
 // LinkFlow goes on when there is credit.
 func (c *Conn) LinkFlow(e *amqp.Link, f *amqp.Flow, drained uint32) {
+	if r, ok := e.Owner.(*request); ok {
+		r.ask()
+		return
+	}
 	l := e.Owner.(*Link)
 	if e.Role == amqp.RoleReceiver {
 		if drained > 0 {

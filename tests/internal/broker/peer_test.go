@@ -560,6 +560,65 @@ func TestCreditAndLength(t *testing.T) {
 	}
 }
 
+// An aborted delivery leaves nothing but used credit, which comes back (FC U12).
+func TestAbortedDelivery(t *testing.T) {
+	b, addr := start(t, broker.Options{Create: true, Credit: 4})
+	p := open(t, addr)
+	p.send(&amqp.Attach{Name: "in", Source: &amqp.Source{}, Target: &amqp.Target{Address: amqp.Some("q")}, InitialDeliveryCount: amqp.Some[uint32](0)})
+	want[*amqp.Attach](p)
+	want[*amqp.Flow](p)
+	for id := range uint32(10) {
+		if id > 0 && id%2 == 0 {
+			p.flow(func(f *amqp.Flow) bool { return f.DeliveryCount.V == id && f.LinkCredit.V == 4 })
+		}
+		p.transfer(&amqp.Transfer{DeliveryID: amqp.Some(id), DeliveryTag: fmt.Append(nil, id), More: true}, message("half"))
+		p.transfer(&amqp.Transfer{Aborted: true}, nil)
+	}
+	p.flow(func(f *amqp.Flow) bool { return f.DeliveryCount.V == 10 && f.LinkCredit.V == 4 })
+	p.transfer(&amqp.Transfer{DeliveryID: amqp.Some[uint32](10), DeliveryTag: []byte("good")}, message("good"))
+	want[*amqp.Disposition](p)
+	if got := b.Ready("q"); len(got) != 1 || !bytes.Equal(got[0], message("good")) {
+		t.Errorf("queue has %q", got)
+	}
+}
+
+// The states that a receiver gives are recorded as they came, in their order (FC
+// U18).
+func TestStatesAreRecorded(t *testing.T) {
+	b, addr := start(t, broker.Options{Queues: []string{"q"}})
+	if err := b.Put("q", message("m"), message("m"), message("m")); err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, addr)
+	a := durableReceiver(nil)
+	p.send(a, credit(0, 3))
+	want[*amqp.Attach](p)
+	info := amqp.Raw(amqp.AppendValue(nil, amqp.Map{{Key: amqp.Symbol("k"), Value: int32(-1)}}))
+	states := []amqp.Raw{
+		amqp.AppendReceived(nil, amqp.Received{SectionNumber: 3, SectionOffset: 77}),
+		amqp.AppendReceived(nil, amqp.Received{SectionNumber: 3, SectionOffset: 78}),
+		amqp.AppendRejected(nil, &amqp.Error{Condition: "test:no", Description: "not today", Info: info}),
+		amqp.AppendModified(nil, true, true, info),
+		amqp.StateReleased,
+	}
+	id := uint32(0)
+	for i, state := range states {
+		if i != 1 && i != 2 {
+			id = want[*amqp.Transfer](p).DeliveryID.V
+		}
+		p.send(&amqp.Disposition{Role: amqp.RoleReceiver, First: id, Settled: i > 1, State: state})
+	}
+	p.send(&amqp.Detach{Closed: true})
+	want[*amqp.Detach](p)
+	var got []amqp.Raw
+	for _, d := range broker.Received[*amqp.Disposition](b) {
+		got = append(got, d.State)
+	}
+	if !reflect.DeepEqual(got, states) {
+		t.Errorf("recorded\n%x, sent\n%x", got, states)
+	}
+}
+
 // A flow that tells transfer ids which were never sent ends the connection (FC
 // U06).
 func TestFlowBeyondWhatWasSent(t *testing.T) {

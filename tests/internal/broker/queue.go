@@ -362,10 +362,14 @@ type Incoming struct {
 func (c *Conn) Transfer(e *amqp.Link, t *amqp.Transfer, payload []byte) *amqp.Error {
 	c.Lock()
 	defer c.Unlock()
-	l := e.Owner.(*Link)
 	if e.Session.WindowLow() {
 		e.Session.FlowDue()
 	}
+	if r, ok := e.Owner.(*request); ok {
+		r.transfer(t, payload)
+		return nil
+	}
+	l := e.Owner.(*Link)
 	in := l.current
 	if in == nil {
 		in = &Incoming{Link: l, ID: amqp.Serial(t.DeliveryID.V), Tag: slices.Clone(t.DeliveryTag), Format: t.MessageFormat.V, resume: t.Resume}
