@@ -46,6 +46,16 @@ const (
 // With the plug-in, an attach to the address "/queue/NAME" declares the queue,
 // durable if the terminus is: one that differs in that ends the session. The
 // queue of "/amq/queue/NAME" must exist, of either kind.
+//
+// The plug-in of 3.10.8 knows no error of a link. What it does not like ends
+// the session: an attach to receive from a queue that does not exist
+// (amqp:not-found), a coordinator and a dynamic source (amqp:not-implemented),
+// an anonymous target and the outcome modified (amqp:invalid-field), and a drain
+// that is to give credit back (amqp:internal-error). A disposition whose settled
+// field is absent or null drops the connection. A sender to a queue that does not
+// exist is attached, and what it sends is accepted and lost. Its answer to a
+// receiver has no target, and its detach never says closed. Filters are told
+// back and not obeyed.
 type Rabbit struct {
 	dir              string
 	port, dist, epmd int
