@@ -46,6 +46,14 @@ type Error struct {
 	Info        Raw    // a map, or nil
 }
 
+// Clone returns a copy that outlives what e was decoded from, nil for nil.
+func (e *Error) Clone() *Error {
+	if e == nil {
+		return nil
+	}
+	return &Error{Condition: e.Condition, Description: e.Description, Info: e.Info.Clone()}
+}
+
 // Error returns the condition and the description.
 func (e *Error) Error() string {
 	if e.Description == "" {

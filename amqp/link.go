@@ -9,6 +9,9 @@ type Link struct {
 	Role    Role // ours: RoleReceiver means that the peer sends
 	Owner   any  // the owner's own half
 
+	// TellAnswer has RemoteDetach called also for a detach that answers ours.
+	TellAnswer bool
+
 	handle, remoteHandle uint32
 	localAttached        bool
 	remoteAttached       bool
@@ -174,7 +177,9 @@ func (c *Conn) inDetach(channel uint16, d *Detach) *Error {
 		if l.localAttached {
 			l.forget()
 		}
-		return nil
+		if !l.TellAnswer {
+			return nil
+		}
 	}
 	c.h.RemoteDetach(l, d)
 	return nil

@@ -28,6 +28,25 @@ func TestLinkPairs(t *testing.T) {
 	v.wantEvents("flow pair credit=1 drain=false", `transfer pair id=1 settled=false "x"`)
 }
 
+// TestTellAnswer: an owner who has still to end its half of a link it detached hears when the peer
+// has answered.
+func TestTellAnswer(t *testing.T) {
+	v, s := inSession(t)
+	v.peer(&Attach{Name: "l", Handle: 5, Role: RoleSender})
+	v.wantEvents("attach receiver l")
+	v.want(&Attach{Name: "l", Role: RoleReceiver})
+	l := v.links["l"]
+	l.TellAnswer = true
+	l.Detach(true, nil)
+	v.want(&Detach{Closed: true})
+	v.peer(&Detach{Handle: 5, Closed: true})
+	v.wantEvents("detach l closed=true without error")
+	v.wantIdle()
+	if len(s.names) != 0 {
+		t.Error("the name is still taken")
+	}
+}
+
 // TestRefusedAttach: our attach comes before the detach with the reason, and a good attach, of
 // the same name even, works afterwards on the same session (FC U08).
 func TestRefusedAttach(t *testing.T) {
