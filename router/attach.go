@@ -88,22 +88,18 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 	if a.Source != nil {
 		in.source = a.Source.Address.V
 	}
-	in.addr.Store(addr)
 	if in.closed { // detached meanwhile; its event follows
 		c.mu.Unlock()
 		r.discardAddress(addr)
 		return
 	}
-	if in.router {
+	switch {
+	case in.router:
 		in.grantLocked(max(in.capacity, routerCapacity))
-	} else if in.anon || addr.deliverable() || addr.exchange != nil { // RT E44
+	case in.anon: // RT E32
 		in.grantLocked(in.capacity)
-	} else {
-		in.pending, in.withheld = in.capacity, true
-	}
-	if !in.anon {
-		in.bound = true
-		addr.addIn(in)
+	default:
+		in.produceLocked(addr)
 	}
 	c.mu.Unlock()
 	r.logAttach(c, in.id, "in", a)
@@ -163,7 +159,6 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 	}
 	c.readyOut()
 	out.l.Attach(r.answer(a))
-	out.addr = addr
 	out.source = a.Source.Address.V
 	if a.Target != nil {
 		out.target = a.Target.Address.V
@@ -173,11 +168,30 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 		r.discardAddress(addr)
 		return
 	}
-	out.up = true
-	out.bound = true
-	was := addr.reachable()
-	addr.outs = append(addr.outs, out)
-	addr.store() // before the peer can know of its attach
+	r.consumeLocked(out, addr)
+	r.logAttach(c, out.id, "out", a)
+}
+
+// produceLocked binds an in-link to its address. Its sender gets credit when there is somebody
+// to send to (RT E44).
+func (in *inLink) produceLocked(a *address) {
+	in.up, in.bound = true, true
+	in.addr.Store(a)
+	a.addIn(in)
+	if a.deliverable() || a.exchange != nil {
+		in.grantLocked(in.capacity)
+	} else {
+		in.pending, in.withheld = in.capacity, true
+	}
+}
+
+// consumeLocked binds an out-link to its address and tells whom that concerns; it unlocks.
+func (r *Router) consumeLocked(out *outLink, a *address) {
+	out.addr = a
+	out.up, out.bound = true, true
+	was := a.reachable()
+	a.outs = append(a.outs, out)
+	a.store() // before the peer can know of its attach
 	credit := out.l.Credit()
 	out.credit.Store(int32(min(credit, 1<<30)))
 	if credit > 0 {
@@ -186,12 +200,11 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 	if out.l.Drain {
 		out.drainedLocked(r.now())
 	}
-	c.mu.Unlock()
-	r.reopen(addr, was)
-	if len(addr.outs) == 1 {
-		r.localDestination(addr, true)
+	out.conn.mu.Unlock()
+	r.reopen(a, was)
+	if len(a.outs) == 1 {
+		r.localDestination(a, true)
 	}
-	r.logAttach(c, out.id, "out", a)
 }
 
 func sourceAddress(a *amqp.Attach) string {

@@ -48,8 +48,9 @@ type Conn struct {
 	properties amqp.Map
 	tags       uint64
 	free       []*delivery
-	waiting    []*outLink    // with a queue that waits for output room or session window
-	waited     []*outLink    // room for those to come, empty
+	waiting    []*outLink // with a queue that waits for output room or session window
+	waited     []*outLink // room for those to come, empty
+	own        [sessionClasses]*session
 	owing      []*outLink    // with queued settled deliveries whose senders wait for credit
 	writerGone chan struct{} // closed at the end of a write; made by Done
 
@@ -332,6 +333,7 @@ func (e engine) RemoteOpen(o *amqp.Open) *amqp.Error {
 	}
 	c.opened = true
 	c.b.touch(c)
+	c.b.post(event{kind: eventCall, call: func() { c.r.connOpened(c) }})
 	if c.o.Role == RoleInterRouter && c.r.opts.Mode == Interior {
 		c.b.post(event{kind: eventCall, call: func() { c.r.openNeighbour(c) }})
 	}
@@ -418,6 +420,7 @@ func (e engine) RemoteClose(cl *amqp.Close) {
 	c.closed = true
 	c.cutWhenOut = true
 	c.b.touch(c)
+	c.b.post(event{kind: eventCall, call: func() { c.r.connClosed(c) }})
 }
 
 // flushLocked writes the output, unless somebody is writing already; it unlocks. What the

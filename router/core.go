@@ -28,6 +28,7 @@ type event struct {
 	out    *outLink
 	attach *amqp.Attach // good until the event is handled
 	closed bool         // of the peer's detach
+	err    *amqp.Error  // of it
 	lost   string       // how the log line begins
 	call   func()
 }
@@ -176,6 +177,11 @@ func (r *Router) handle(ev *event) {
 		r.touch(ev.conn)
 	case eventDetach:
 		c := ev.conn
+		if own := ev.ownOf(); own != nil {
+			r.unbind(ev, "Link detached")
+			own.told(func(o LinkOwner) { o.Detached(ev.closed, ev.err) })
+			return
+		}
 		c.mu.Lock()
 		if ev.in != nil {
 			ev.in.l.Detach(ev.closed, nil) // RT E65
@@ -187,6 +193,10 @@ func (r *Router) handle(ev *event) {
 		r.unbind(ev, "Link detached")
 	case eventLost:
 		r.unbind(ev, ev.lost)
+		if own := ev.ownOf(); own != nil {
+			own.told(func(o LinkOwner) { o.Lost(!ev.sessionEnded()) })
+			own.owner = nil
+		}
 	case eventCall:
 		ev.call()
 	}
@@ -248,10 +258,18 @@ func (e engine) RemoteAttach(l *amqp.Link, a *amqp.Attach) *amqp.Error {
 	sess := l.Session.Owner.(*session)
 	switch k := l.Owner.(type) { // the answer to our own attach
 	case *inLink:
-		e.b.post(event{kind: eventCall, call: func() { c.r.serveIn(k) }})
+		if k.own != nil {
+			e.b.post(attachedEvent(k.own, a))
+		} else {
+			e.b.post(event{kind: eventCall, call: func() { c.r.serveIn(k) }})
+		}
 		return nil
 	case *outLink:
-		e.b.post(event{kind: eventCall, call: func() { c.r.serveOut(k) }})
+		if k.own != nil {
+			e.b.post(attachedEvent(k.own, a))
+		} else {
+			e.b.post(event{kind: eventCall, call: func() { c.r.serveOut(k) }})
+		}
 		return nil
 	}
 	ev := event{kind: eventAttach, conn: c, attach: a}
@@ -284,10 +302,10 @@ func (e engine) RemoteDetach(l *amqp.Link, d *amqp.Detach) {
 	switch k := l.Owner.(type) {
 	case *inLink:
 		e.closeIn(k, e.b)
-		e.b.post(event{kind: eventDetach, conn: e.Conn, in: k, closed: d.Closed})
+		e.b.post(event{kind: eventDetach, conn: e.Conn, in: k, closed: d.Closed, err: d.Error.Clone()})
 	case *outLink:
 		e.closeOut(k, e.b)
-		e.b.post(event{kind: eventDetach, conn: e.Conn, out: k, closed: d.Closed})
+		e.b.post(event{kind: eventDetach, conn: e.Conn, out: k, closed: d.Closed, err: d.Error.Clone()})
 	}
 }
 
@@ -296,10 +314,10 @@ func (e engine) LinkFailed(l *amqp.Link, err *amqp.Error) {
 	switch k := l.Owner.(type) {
 	case *inLink:
 		e.closeIn(k, e.b)
-		e.b.post(event{kind: eventLost, conn: e.Conn, in: k, lost: "Link detached"})
+		e.b.post(event{kind: eventDetach, conn: e.Conn, in: k, closed: true, err: err})
 	case *outLink:
 		e.closeOut(k, e.b)
-		e.b.post(event{kind: eventLost, conn: e.Conn, out: k, lost: "Link detached"})
+		e.b.post(event{kind: eventDetach, conn: e.Conn, out: k, closed: true, err: err})
 	}
 	e.b.touch(e.Conn)
 	e.r.logf("ROUTER_CORE", Info, "[C%d] link %q detached: %v", e.o.ID, l.Name, err)

@@ -126,6 +126,7 @@ type inLink struct {
 	control  bool // its control link
 	fallback bool // brings back what was stored; never diverted itself (RT F44)
 	near     *neighbour
+	own      *Link // set when the router attached it for an owner
 	kind     linkKind
 	priority uint32
 	template []byte // x-opt-qd.to of what comes in here: the target as attached
@@ -286,6 +287,7 @@ type outLink struct {
 	l        *amqp.Link
 	capacity int32
 	near     *neighbour // set on links to another router; addr is nil there
+	own      *Link      // set when the router attached it for an owner
 	kind     linkKind
 	priority uint32
 	fallback bool // to a fallback destination (RT F45)

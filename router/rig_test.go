@@ -243,8 +243,10 @@ type peer struct {
 	closed   *amqp.Close
 	ended    int // sessions that the router ended
 	ends     []*end
-	sent     map[amqp.Serial]*sent // by delivery id of the first session
-	got      map[amqp.Serial]*got
+	asked    []*end     // those that the router attached, in order
+	onAttach func(*end) // answers these, if set
+	sent     map[deliveryKey]*sent
+	got      map[deliveryKey]*got
 	unstable error // the engine's complaint about the router
 }
 
@@ -252,10 +254,16 @@ type peer struct {
 type end struct {
 	p      *peer
 	l      *amqp.Link
-	answer *amqp.Attach
+	answer *amqp.Attach // the router's attach
 	detach *amqp.Detach
 	flows  []amqp.Flow // of the router, for this link
 	got    []*got
+}
+
+// deliveryKey names a delivery of one direction of a connection.
+type deliveryKey struct {
+	s  *amqp.Session
+	id amqp.Serial
 }
 
 // sent is a delivery of a sending peer and what the router said of it.
@@ -292,7 +300,7 @@ func (g *rig) peer(edit func(*ConnOptions, *amqp.ConnConfig)) *peer {
 	if edit != nil {
 		edit(&o, &cfg)
 	}
-	p := &peer{g: g, w: newWire(), sent: make(map[amqp.Serial]*sent), got: make(map[amqp.Serial]*got)}
+	p := &peer{g: g, w: newWire(), sent: make(map[deliveryKey]*sent), got: make(map[deliveryKey]*got)}
 	p.eng = amqp.NewConn(cfg, p)
 	p.c = g.r.NewConn(o, p.w)
 	g.peers = append(g.peers, p)
@@ -417,8 +425,15 @@ func (p *peer) RemoteOpen(o *amqp.Open) *amqp.Error { return nil }
 func (p *peer) RemoteBegin(s *amqp.Session, b *amqp.Begin) *amqp.Error { return nil }
 
 func (p *peer) RemoteAttach(l *amqp.Link, a *amqp.Attach) *amqp.Error {
-	if e, ok := l.Owner.(*end); ok {
-		e.answer = cloneAttach(a)
+	e, ok := l.Owner.(*end)
+	if !ok {
+		e = &end{p: p, l: l}
+		l.Owner = e
+		p.asked = append(p.asked, e)
+	}
+	e.answer = cloneAttach(a)
+	if !ok && p.onAttach != nil {
+		p.onAttach(e)
 	}
 	return nil
 }
@@ -440,9 +455,7 @@ func (p *peer) Transfer(l *amqp.Link, t *amqp.Transfer, payload []byte) *amqp.Er
 	} else {
 		d = &got{id: id, tag: string(t.DeliveryTag), format: t.MessageFormat.V, state: t.State.Clone()}
 		e.got = append(e.got, d)
-		if l.Session == p.s {
-			p.got[id] = d
-		}
+		p.got[deliveryKey{l.Session, id}] = d
 	}
 	d.payload = append(d.payload, payload...)
 	d.frames++
@@ -453,19 +466,16 @@ func (p *peer) Transfer(l *amqp.Link, t *amqp.Transfer, payload []byte) *amqp.Er
 }
 
 func (p *peer) Disposition(s *amqp.Session, d *amqp.Disposition) {
-	if s != p.s {
-		return
-	}
 	text := stateText(d.State)
 	if d.Settled {
 		text += " settled"
 	}
 	for id := amqp.Serial(d.First); !amqp.Serial(d.Last.Or(d.First)).Before(id); id++ {
 		if d.Role == amqp.RoleReceiver {
-			if x := p.sent[id]; x != nil {
+			if x := p.sent[deliveryKey{s, id}]; x != nil {
 				x.said = append(x.said, text)
 			}
-		} else if x := p.got[id]; x != nil {
+		} else if x := p.got[deliveryKey{s, id}]; x != nil {
 			x.said = append(x.said, text)
 		}
 	}
@@ -633,7 +643,7 @@ func (e *end) start(d *amqp.OutDelivery) *sending {
 		e.p.g.t.Fatalf("no credit to send to %v", e.answer.Target)
 	}
 	x := &sent{id: e.l.Start(d)}
-	e.p.sent[x.id] = x
+	e.p.sent[deliveryKey{e.l.Session, x.id}] = x
 	return &sending{sent: x, e: e, d: d}
 }
 

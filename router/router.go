@@ -26,6 +26,7 @@ type Router struct {
 	gone        atomic.Int64  // links gone since the last trim
 	redirected  atomic.Uint64 // deliveries that took a fallback
 	droppedLate atomic.Uint64 // settled deliveries dropped on the way out
+	autoLinks   atomic.Uint64 // how many there are
 	traceAll    atomic.Bool
 
 	tableMu sync.RWMutex // guards table; the core alone writes
@@ -67,6 +68,7 @@ type Router struct {
 	floods  []*address // the T addresses of the control protocol
 	near    map[linkstate.LinkID]*neighbour
 	touched map[*Conn]struct{}
+	open    openConns
 	reply   reply
 	order   uint64
 
@@ -142,6 +144,7 @@ func New(o Options) *Router {
 		empty:    make(chan struct{}),
 		coreDone: make(chan struct{}),
 	}
+	r.open.init()
 	r.queue.wake = make(chan struct{}, 1)
 	r.timers.init(r)
 	go r.runCore()
@@ -187,6 +190,7 @@ func (r *Router) addConn(c *Conn) {
 func (r *Router) removeConn(c *Conn, opened bool) {
 	if opened {
 		r.logf("ROUTER_CORE", Info, "[C%d] Connection Closed", c.o.ID)
+		r.post(event{kind: eventCall, call: func() { r.connClosed(c) }})
 		if c.o.Role == RoleInterRouter {
 			r.post(event{kind: eventCall, call: func() { r.closeNeighbour(c) }})
 		}
@@ -507,6 +511,7 @@ func (r *Router) Stats() RouterStats {
 		}
 	}
 	s.LinkCount = uint64(len(entries))
+	s.AutoLinkCount = r.autoLinks.Load()
 	r.tableMu.RLock()
 	s.AddrCount = uint64(len(r.table))
 	r.tableMu.RUnlock()

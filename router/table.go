@@ -38,7 +38,7 @@ type address struct {
 	fallbackFor *address // the other way round
 	advertised  bool     // the network knows of a destination here
 	exchange    *exchange
-	refs        int // next hops and alternates that lead here
+	refs        int // next hops and alternates that lead here, and AddressHolds
 }
 
 // forwarding is who takes the deliveries of an address. It is immutable.

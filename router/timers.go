@@ -10,12 +10,14 @@ import (
 	"qdrouter/router/linkstate"
 )
 
-// timers wakes connections for idle time-outs and heartbeats: one goroutine and one timer for
-// the whole router. A connection that was active when its time comes is just put off.
+// timers wakes connections for idle time-outs and heartbeats, and the core for what it put off:
+// one goroutine and one timer for the whole router. A connection that was active when its time
+// comes is just put off.
 type timers struct {
 	r      *Router
 	mu     sync.Mutex
 	heap   timerHeap
+	later  laterHeap
 	netDue atomic.Int64 // when the link state is to be stepped, 0 = when the core says
 	wake   chan struct{}
 	stop   chan struct{}
@@ -48,6 +50,79 @@ func (h *timerHeap) Pop() any {
 	*h = old[:len(old)-1]
 	c.timer.index = 0
 	return c
+}
+
+// A Timer has the core run a function at a later time, once. Its methods belong to the core.
+type Timer struct {
+	r       *Router
+	at      int64 // nanoseconds on the router's clock
+	index   int   // in the heap plus one; 0 = not there
+	stopped bool
+	f       func()
+}
+
+// After has the core run f when d has passed.
+func (k *Core) After(d time.Duration, f func()) *Timer {
+	t := &k.r.timers
+	x := &Timer{r: k.r, at: k.r.now() + int64(d), f: f}
+	t.mu.Lock()
+	heap.Push(&t.later, x)
+	first := t.later[0] == x
+	t.mu.Unlock()
+	if first {
+		t.nudge()
+	}
+	return x
+}
+
+// Stop makes sure that the function does not run any more.
+func (x *Timer) Stop() {
+	x.stopped = true
+	t := &x.r.timers
+	t.mu.Lock()
+	if x.index != 0 {
+		heap.Remove(&t.later, x.index-1)
+	}
+	t.mu.Unlock()
+}
+
+type laterHeap []*Timer
+
+func (h laterHeap) Len() int           { return len(h) }
+func (h laterHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h laterHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i+1, j+1
+}
+func (h *laterHeap) Push(x any) {
+	*h = append(*h, x.(*Timer))
+	x.(*Timer).index = len(*h)
+}
+func (h *laterHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	x.index = 0
+	return x
+}
+
+// runLater hands to the core what is due and returns when the next is, 0 = nothing is there.
+func (t *timers) runLater(now int64) (next int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.later) > 0 && t.later[0].at <= now {
+		x := heap.Pop(&t.later).(*Timer)
+		t.r.post(event{kind: eventCall, call: func() {
+			if !x.stopped {
+				x.f()
+			}
+		}})
+	}
+	if len(t.later) > 0 {
+		next = t.later[0].at
+	}
+	return next
 }
 
 func (t *timers) init(r *Router) {
@@ -150,6 +225,9 @@ func (t *timers) run() {
 		}
 		if nextBeat != 0 {
 			next = min(next, nextBeat)
+		}
+		if at := t.runLater(now); at != 0 {
+			next = min(next, at)
 		}
 		t.mu.Lock()
 		for len(t.heap) > 0 && t.heap[0].timer.at <= now {

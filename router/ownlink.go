@@ -1,0 +1,229 @@
+package router
+
+import (
+	"errors"
+
+	"qdrouter/amqp"
+)
+
+// A SessionClass says which of a connection's sessions a link of the router's own is in. There
+// is one session for each class, begun with its first link, and again when the peer ended it
+// (RT E12, L35).
+type SessionClass uint8
+
+// The session classes.
+const (
+	ClientSession SessionClass = iota // autolinks and the like
+	RoutedSession                     // routed links (RT L7)
+	sessionClasses
+)
+
+// A LinkOwner is told by the core what the peer does with a link that the router attached.
+type LinkOwner interface {
+	// Attached has the peer's attach, which the owner may keep. A refusal comes as an attach
+	// without the terminus, and Detached soon after it.
+	Attached(a *amqp.Attach)
+	// Detached comes with the peer's detach, error nil when it gave none, or when the peer broke
+	// the rules of the link. The link is out of service; the owner answers with Link.Detach. It
+	// does not come when Link.Detach was first.
+	Detached(closed bool, err *amqp.Error)
+	// Lost comes when the link went without a detach: with its session alone, or with its
+	// connection.
+	Lost(connection bool)
+}
+
+// Link is one that the router attached. Its methods belong to the core.
+type Link struct {
+	r     *Router
+	owner LinkOwner // nil when nothing is told any more
+	conn  *Conn
+	in    *inLink // one of these two
+	out   *outLink
+}
+
+var errConnGone = errors.New("the connection is about to end")
+
+// Attach attaches a link to a container: name, role and termini are as a says; handle, settle
+// modes and initial delivery count are filled in (RT L10). It is not in service before the owner
+// binds it. An error means that there is no link and nothing has been sent.
+func (k *Core) Attach(c *Conn, class SessionClass, a *amqp.Attach, owner LinkOwner) (*Link, error) {
+	r := k.r
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead || !c.opened || c.eng.CloseSent() || c.eng.CloseReceived() {
+		return nil, errConnGone
+	}
+	c.readyOut()
+	sess, err := c.classSession(class)
+	if err != nil {
+		return nil, err
+	}
+	a.SndSettleMode, a.RcvSettleMode = amqp.Some(amqp.SndSettleModeMixed), amqp.Some(amqp.RcvSettleModeFirst)
+	a.MaxMessageSize = amqp.Some(uint64(0))
+	own := &Link{r: r, owner: owner, conn: c}
+	l := sess.s.NewLink(a.Name, a.Role)
+	id, now := r.NextIdentity(), r.now()
+	if a.Role == amqp.RoleReceiver {
+		own.in = &inLink{id: id, conn: c, sess: sess, l: l, capacity: c.o.LinkCapacity, attached: uint32(now / 1e9), zeroAt: now, own: own}
+		l.Owner = own.in
+	} else {
+		own.out = &outLink{id: id, conn: c, sess: sess, l: l, capacity: int32(c.o.LinkCapacity), attached: uint32(now / 1e9), zeroAt: now, own: own}
+		l.Owner = own.out
+	}
+	r.addLink(own.in, own.out)
+	l.Attach(a)
+	r.touch(c)
+	return own, nil
+}
+
+// classSession returns the session of a class, with the connection's lock held.
+func (c *Conn) classSession(class SessionClass) (*session, error) {
+	if s := c.own[class]; s != nil && !s.s.Ended() {
+		return s, nil
+	}
+	s, err := c.eng.Begin()
+	if err != nil {
+		return nil, err
+	}
+	sess := &session{conn: c, s: s, frameSize: 256}
+	s.Owner = sess
+	c.own[class] = sess
+	return sess, nil
+}
+
+// ID returns the identity of the link, which management shows.
+func (l *Link) ID() uint64 {
+	if l.in != nil {
+		return l.in.id
+	}
+	return l.out.id
+}
+
+// Conn returns the connection that the link is on.
+func (l *Link) Conn() *Conn { return l.conn }
+
+// Detach sends our detach: the first, or the answer to the peer's. After it the owner is told
+// nothing more.
+func (l *Link) Detach(closed bool, err *amqp.Error) {
+	l.owner = nil
+	c := l.conn
+	b := l.r.newBatch()
+	c.mu.Lock()
+	if l.in != nil {
+		// What the reader has of a message in progress is its own: it ends that with the peer's
+		// detach.
+		l.in.l.TellAnswer = true
+		l.in.l.Detach(closed, err)
+	} else {
+		c.closeOut(l.out, b)
+		l.out.l.Detach(closed, err)
+	}
+	c.mu.Unlock()
+	b.run()
+	b.done()
+	l.r.touch(c)
+	l.r.unbind(&event{conn: c, in: l.in, out: l.out}, "Link detached")
+}
+
+// An AddressHold keeps an entry in the address table.
+type AddressHold struct {
+	r    *Router
+	addr *address
+}
+
+// HoldAddress makes sure that a mobile address has an entry for that phase, 0 to 9, or for what
+// its fallback takes, until Release. Without a matching configuration it is balanced, and so it is
+// where that says unavailable (RT A2). The result is nil when the text names no mobile address.
+func (k *Core) HoldAddress(written string, phase int, fallback bool) *AddressHold {
+	digit := byte('0' + phase)
+	if fallback {
+		digit = phaseFallback // RT F42
+	}
+	key, ok := k.r.keyOf(written, digit)
+	if !ok || key.class() != classMobile {
+		return nil
+	}
+	dist, priority := Balanced, int32(-1)
+	if cfg := k.r.configFor(key.text()); cfg != nil {
+		priority = int32(cfg.Priority)
+		if cfg.Distribution != Unavailable && !fallback {
+			dist = cfg.Distribution
+		}
+	}
+	h := &AddressHold{r: k.r, addr: k.r.addressFor(key, dist, priority)}
+	h.addr.refs++
+	return h
+}
+
+// Text returns the address without what it may be decorated with (RT E40).
+func (h *AddressHold) Text() string { return h.addr.key.text() }
+
+// Release gives the entry up. Links bound to it stay so.
+func (h *AddressHold) Release() {
+	h.addr.refs--
+	h.r.dropIfUnused(h.addr)
+}
+
+// Bind puts an attached link into service as a producer or consumer of an address like any other
+// (RT A11, A12), or as one of its fallback (RT A16). a is the peer's attach.
+func (l *Link) Bind(h *AddressHold, a *amqp.Attach, fallback bool) {
+	c := l.conn
+	c.mu.Lock()
+	if l.in != nil {
+		if l.in.closed {
+			c.mu.Unlock()
+			return
+		}
+		l.in.template = []byte(h.Text()) // not what the container calls it (RT F1)
+		l.in.source, l.in.fallback = sourceAddress(a), fallback
+		l.in.produceLocked(h.addr)
+		c.mu.Unlock()
+		l.r.touch(c)
+		l.r.logAttach(c, l.in.id, "in", a)
+		return
+	}
+	if l.out.closed {
+		c.mu.Unlock()
+		return
+	}
+	l.out.settles = a.SndSettleMode.Set && a.SndSettleMode.V == amqp.SndSettleModeSettled // RT F75
+	l.out.fallback = fallback
+	l.out.source, l.out.target = sourceAddress(a), targetAddress(a)
+	l.r.consumeLocked(l.out, h.addr)
+	l.r.touch(c)
+	l.r.logAttach(c, l.out.id, "out", a)
+}
+
+// told hands what happened to a link to its owner, if it has one still.
+func (l *Link) told(f func(LinkOwner)) {
+	if l != nil && l.owner != nil {
+		f(l.owner)
+	}
+}
+
+// ownOf returns the link of an event as its owner knows it, nil when the peer attached it.
+func (ev *event) ownOf() *Link {
+	if ev.in != nil {
+		return ev.in.own
+	}
+	return ev.out.own
+}
+
+// sessionEnded reports whether the session of a lost link was ended, rather than its connection.
+func (ev *event) sessionEnded() bool {
+	var sess *session
+	if ev.in != nil {
+		sess = ev.in.sess
+	} else {
+		sess = ev.out.sess
+	}
+	ev.conn.mu.Lock()
+	defer ev.conn.mu.Unlock()
+	return sess.s.Ended()
+}
+
+// attachedEvent tells the owner of a link that the peer has attached too.
+func attachedEvent(own *Link, a *amqp.Attach) event {
+	a = cloneAttach(a)
+	return event{kind: eventCall, call: func() { own.told(func(o LinkOwner) { o.Attached(a) }) }}
+}
