@@ -13,13 +13,14 @@ import (
 
 // Options are what an Agent works on. All but HostName, Policy and Now are needed.
 type Options struct {
-	Core     Core
-	Server   Server
-	Logs     Logs
-	Config   *config.Config // what the router was started with
-	RouterID string         // the configured id, or the one made up
-	Version  string
-	HostName string // of the machine, "" when unknown
+	Core      Core
+	AutoLinks AutoLinks
+	Server    Server
+	Logs      Logs
+	Config    *config.Config // what the router was started with
+	RouterID  string         // the configured id, or the one made up
+	Version   string
+	HostName  string // of the machine, "" when unknown
 
 	// Policy gives the counters of the connection policy; nil when there is none.
 	Policy func() PolicyStats
@@ -52,6 +53,7 @@ const (
 // An Agent answers management requests for one router.
 type Agent struct {
 	core        Core
+	autoLinks   AutoLinks
 	server      Server
 	logs        Logs
 	routerID    string
@@ -73,6 +75,7 @@ type Agent struct {
 	started, file     *config.Config // what the router was started with, and what was read last
 	entities          []*entity      // stored entities in creation order
 	configuredObjects []*configured
+	fileAutoLinks     map[string]uint64 // identities of those of the file, by key
 	router            *entity
 	counters          map[string]int64 // next number, by type name
 	readers           readers
@@ -83,6 +86,7 @@ type Agent struct {
 func New(o Options) (*Agent, error) {
 	a := &Agent{
 		core:        o.Core,
+		autoLinks:   o.AutoLinks,
 		server:      o.Server,
 		logs:        o.Logs,
 		routerID:    o.RouterID,
@@ -97,7 +101,9 @@ func New(o Options) (*Agent, error) {
 		started:     o.Config,
 		file:        o.Config,
 		counters:    map[string]int64{},
-		readers:     readers{},
+
+		fileAutoLinks: map[string]uint64{},
+		readers:       readers{},
 	}
 	if a.now == nil {
 		a.now = time.Now
@@ -156,7 +162,7 @@ func (a *Agent) load(c *config.Config) error {
 				a.router = e
 			}
 			a.add(e)
-		case k.Name == "router.config.linkRoute", k.Name == "router.config.autoLink":
+		case k.Name == "router.config.linkRoute":
 			a.addConfigured(k, section)
 		}
 	}

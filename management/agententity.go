@@ -16,6 +16,7 @@ var (
 	longLink          = config.LongName("router.link")
 	longAddress       = config.LongName("router.address")
 	longAddressConfig = config.LongName("router.config.address")
+	longAutoLink      = config.LongName("router.config.autoLink")
 	longNode          = config.LongName("router.node")
 	longAllocator     = config.LongName("allocator")
 	longLogStats      = config.LongName("logStats")

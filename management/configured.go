@@ -55,14 +55,8 @@ func configuredColumn(column config.Column) func(**configured) any {
 		return func(c **configured) any { return (*c).kind.LongName }
 	case "operStatus":
 		return func(**configured) any { return "inactive" }
-	case "phase":
-		return func(c **configured) any { return int32((*c).phase()) }
-	case "dir": // the older spellings are columns of their own
+	case "dir": // the older spelling is a column of its own
 		setting = "direction"
-	case "addr":
-		setting = "address"
-	case "externalAddr":
-		setting = "externalAddress"
 	}
 	switch column.Type {
 	case "int":
@@ -71,13 +65,4 @@ func configuredColumn(column config.Column) func(**configured) any {
 		return func(c **configured) any { return (*c).Bool(setting) }
 	}
 	return func(c **configured) any { return orNull((*c).Str(setting)) }
-}
-
-// phase gives an auto link's phase: an incoming auto link has 1
-// unless it is told otherwise (MG 7.7).
-func (c *configured) phase() int64 {
-	if !c.Has("phase") && c.Str("direction") == "in" && !c.Bool("fallback") {
-		return 1
-	}
-	return c.Int("phase")
 }

@@ -233,10 +233,11 @@ func (l *fakeLogs) find(text string) []string {
 // A bench is an agent between fakes.
 type bench struct {
 	*Agent
-	core   *fakeCore
-	server *fakeServer
-	logs   *fakeLogs
-	clock  time.Time
+	core      *fakeCore
+	autoLinks *fakeAutoLinks
+	server    *fakeServer
+	logs      *fakeLogs
+	clock     time.Time
 }
 
 const standaloneConf = `
@@ -281,16 +282,18 @@ func newBench(t testing.TB, conf string) *bench {
 		},
 		clock: time.Unix(1000, 0),
 	}
+	b.autoLinks = &fakeAutoLinks{core: b.core}
 	t.Cleanup(b.core.exchanges.Close)
 	b.Agent, err = New(Options{
-		Core:     b.core,
-		Server:   b.server,
-		Logs:     b.logs,
-		Config:   c,
-		RouterID: "solo",
-		Version:  "9.9",
-		HostName: "host.example",
-		Now:      func() time.Time { return b.clock },
+		Core:      b.core,
+		AutoLinks: b.autoLinks,
+		Server:    b.server,
+		Logs:      b.logs,
+		Config:    c,
+		RouterID:  "solo",
+		Version:   "9.9",
+		HostName:  "host.example",
+		Now:       func() time.Time { return b.clock },
 	})
 	if err != nil {
 		t.Fatalf("agent: %v", err)

@@ -68,7 +68,7 @@ func TestCoreTypesAnswer(t *testing.T) {
 	matrix := map[string][5]int{ // CREATE READ UPDATE DELETE QUERY, asked without name, identity and body
 		"router.config.address":       {400, 400, 501, 400, 200},
 		"router.config.linkRoute":     {501, 400, 501, 501, 200},
-		"router.config.autoLink":      {501, 400, 501, 501, 200},
+		"router.config.autoLink":      {400, 400, 501, 400, 200},
 		"router.config.exchange":      {400, 400, 501, 400, 200},
 		"router.config.binding":       {400, 400, 501, 400, 200},
 		"router.connection.linkRoute": {501, 400, 501, 501, 200},
@@ -117,8 +117,7 @@ func TestCoreTypesAnswer(t *testing.T) {
 func TestCreateOfMissingPartsSaysWhichPart(t *testing.T) {
 	b := newBench(t, standaloneConf)
 	for name, part := range map[string]string{
-		"router.config.linkRoute": "link routes", "router.config.autoLink": "auto links",
-		"router.connection.linkRoute": "link routes",
+		"router.config.linkRoute": "link routes", "router.connection.linkRoute": "link routes",
 	} {
 		b.want(t, 501, part, attrs("prefix", "x"), "operation=CREATE", "type="+name, "name=x")
 	}

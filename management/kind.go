@@ -88,7 +88,10 @@ func newKinds() []*kind {
 			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createAddressConfig, opDelete: deleteAddressConfig},
 		},
 		"router.config.linkRoute": configuredKind("link routes"),
-		"router.config.autoLink":  configuredKind("auto links"),
+		"router.config.autoLink": {
+			rows:    autoLinkRows,
+			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createAutoLink, opDelete: deleteAutoLink},
+		},
 		"router.config.exchange": {
 			rows:    exchangeRows,
 			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createExchange, opDelete: deleteExchange},

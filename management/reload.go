@@ -35,8 +35,8 @@ func (c *change) String() string {
 }
 
 // Reload puts the difference between the file that was read last and a new one
-// into force: log modules, listeners, connectors, addresses, exchanges and
-// bindings. What requests have created, changed or deleted meanwhile stays as it is
+// into force: log modules, listeners, connectors, addresses, exchanges,
+// bindings and autolinks. What requests have created, changed or deleted meanwhile stays as it is
 // unless the file changes it too. With an error nothing has changed.
 //
 // A listener or connector that differs is closed and opened anew; connections a
@@ -47,6 +47,7 @@ func (a *Agent) Reload(file *config.Config) (Reload, error) {
 	logs := a.differences(file, "log")
 	sockets := slices.Concat(a.differences(file, "listener"), a.differences(file, "connector"))
 	addresses := a.differences(file, "router.config.address")
+	autoLinks := a.differences(file, "router.config.autoLink")
 	exchanges := a.differences(file, "router.config.exchange")
 	bindings := a.differences(file, "router.config.binding")
 	if err := a.checkReload(sockets); err != nil {
@@ -58,9 +59,10 @@ func (a *Agent) Reload(file *config.Config) (Reload, error) {
 	a.reloadSockets(sockets)
 	a.reloadAddresses(addresses)
 	a.reloadExchanges(exchanges, bindings)
+	a.reloadAutoLinks(autoLinks)
 	a.file = file
 	r := Reload{Left: needRestart(a.started, file)}
-	for _, c := range slices.Concat(logs, sockets, addresses, exchanges, bindings) {
+	for _, c := range slices.Concat(logs, sockets, addresses, exchanges, bindings, autoLinks) {
 		r.Done = append(r.Done, c.String())
 	}
 	return r, nil
@@ -95,8 +97,8 @@ func sectionsByKey(file *config.Config, typeName string) map[string]*config.Enti
 }
 
 // sectionKey tells the sections of a type apart: an address by its pattern, in the
-// router's spelling, an exchange by its name, a binding by what it does, all others
-// by their identity.
+// router's spelling, an exchange by its name, a binding and an autolink by what they
+// do, all others by their identity.
 func sectionKey(e *config.Entity) string {
 	switch e.Type.Name {
 	case "router.config.exchange":
@@ -110,6 +112,9 @@ func sectionKey(e *config.Entity) string {
 			return "address prefix " + prefix
 		}
 		return "address pattern " + pattern
+	}
+	if e.Type.Name == "router.config.autoLink" {
+		return autoLinkKey(e)
 	}
 	identity, _ := config.Identity(e, nil)
 	return identity
@@ -244,7 +249,7 @@ func needRestart(started, file *config.Config) []string {
 	for _, t := range config.Types() {
 		before, after := started.Of(t.Name), file.Of(t.Name)
 		switch t.Name {
-		case "log", "listener", "connector", "router.config.address", "router.config.exchange", "router.config.binding":
+		case "log", "listener", "connector", "router.config.address", "router.config.exchange", "router.config.binding", "router.config.autoLink":
 			continue
 		case "router", "policy": // one of each, always
 			for _, name := range attributeNames(t) {

@@ -94,11 +94,8 @@ func routerRows(a *Agent, _ Asker) table {
 	settings := a.router.config
 	stats := a.core.Stats()
 	for _, c := range a.configuredObjects {
-		switch c.kind.Name {
-		case "router.config.linkRoute":
+		if c.kind.Name == "router.config.linkRoute" {
 			stats.LinkRouteCount++
-		case "router.config.autoLink":
-			stats.AutoLinkCount++
 		}
 	}
 	return &snapshot[routerView]{[]routerView{{

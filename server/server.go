@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"qdrouter/config"
+	"qdrouter/linkroute"
 	"qdrouter/logging"
 	"qdrouter/management"
 	"qdrouter/router"
@@ -140,6 +141,9 @@ func (s *Server) apply() error {
 			s.logf(logging.Agent, logging.Error, "Error performing CREATE of %s: %v", e.Type.LongName, err)
 		}
 	}
+	s.agent.LoadAutoLinks(func(err error) {
+		s.logf(logging.Agent, logging.Error, "Error performing CREATE of %s: %v", config.LongName("router.config.autoLink"), err)
+	})
 	s.agent.LoadExchanges()
 	for _, e := range s.cfg.Of("connector") {
 		if err := s.CreateConnector(e); err != nil {
@@ -156,13 +160,14 @@ func (s *Server) apply() error {
 
 func (s *Server) newAgent() (*management.Agent, error) {
 	return management.New(management.Options{
-		Core:     core{s.router},
-		Server:   s,
-		Logs:     agentLog{routerLog{s.logs}, s.router},
-		Config:   s.cfg,
-		RouterID: s.cfg.Router().Str("id"),
-		Version:  s.opts.Version,
-		HostName: hostname(),
+		Core:      core{s.router},
+		AutoLinks: linkroute.NewAutoLinks(s.router),
+		Server:    s,
+		Logs:      agentLog{routerLog{s.logs}, s.router},
+		Config:    s.cfg,
+		RouterID:  s.cfg.Router().Str("id"),
+		Version:   s.opts.Version,
+		HostName:  hostname(),
 		Policy: func() management.PolicyStats {
 			processed, denied, current := s.gate.counts()
 			return management.PolicyStats{
