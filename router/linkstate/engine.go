@@ -107,10 +107,14 @@ func New(cfg Config) *Engine {
 // Due returns when the next Tick is due. The zero time means at once. It may be another after
 // each step.
 func (e *Engine) Due() time.Time {
-	if !e.computeAt.IsZero() && e.computeAt.Before(e.due) {
-		return e.computeAt
+	due := e.due
+	if !e.computeAt.IsZero() && e.computeAt.Before(due) {
+		due = e.computeAt
 	}
-	return e.due
+	if at := e.local.flushAt(); !at.IsZero() && at.Before(due) {
+		due = at
+	}
+	return due
 }
 
 // Step takes in one event at time now, which never goes back, and appends what must be done
@@ -141,7 +145,7 @@ func (e *Engine) Step(now time.Time, ev Event, actions []Action) []Action {
 // addresses. An RA goes out last and only once. The addresses it tells of have gone out before
 // it then, so nobody asks for them needlessly (IR 2.8).
 //
-// In between, the owner is asked for ticks that only compute paths.
+// In between, the owner is asked for ticks that only compute paths or tell of addresses.
 func (e *Engine) tick() {
 	if e.now.Before(e.due) {
 		e.tickEarly()
@@ -161,26 +165,35 @@ func (e *Engine) tick() {
 	e.expire()
 	advertise = e.settle() || advertise
 	e.request()
-	advertise = e.local.flush(e) || advertise
+	advertise = e.flushDue() || advertise
 	if advertise {
 		e.sendRA()
 	}
 }
 
-// tickEarly computes paths. A change of our own link state is advertised with it, but only once
+// flushDue announces changed addresses when it is time to.
+func (e *Engine) flushDue() bool {
+	at := e.local.flushAt()
+	return !at.IsZero() && !e.now.Before(at) && e.local.flush(e)
+}
+
+// tickEarly computes paths and tells of addresses. A change of our own link state is advertised with it, but only once
 // between two ticks: links that come up one after the other, as when a host starts, wait for the
 // next.
 func (e *Engine) tickEarly() {
-	if e.computeAt.IsZero() || e.now.Before(e.computeAt) {
-		return
+	advertise := false
+	if !e.computeAt.IsZero() && !e.now.Before(e.computeAt) {
+		if e.ownChanged && !e.joined {
+			e.joined = true
+			e.settle()
+			e.request()
+			advertise = true
+		} else if e.compute() {
+			e.request()
+		}
 	}
-	if e.ownChanged && !e.joined {
-		e.joined = true
-		e.settle()
-		e.request()
+	if e.flushDue() || advertise {
 		e.sendRA()
-	} else if e.compute() {
-		e.request()
 	}
 }
 

@@ -672,3 +672,44 @@ func TestNodes(t *testing.T) {
 		t.Errorf("nodes\n%s\nwant\n%s", got, want)
 	}
 }
+
+// TestAddressesSoon: a change of the addresses is told within a tenth of a second, its undoing
+// until then leaves no trace, and there is at most one differential MAU a second (IR 2.6, 2.12).
+func TestAddressesSoon(t *testing.T) {
+	s := newScript(t)
+	s.step(Tick{})
+	maus := func(wait time.Duration) (lines []string) {
+		for end := s.now.Add(wait); s.e.Due().Before(end.Add(1)); {
+			s.now = s.e.Due()
+			for _, l := range s.step(Tick{}) {
+				if strings.HasPrefix(l, "MAU") {
+					lines = append(lines, fmt.Sprint(s.now.Sub(epoch), " ", l))
+				}
+			}
+		}
+		return lines
+	}
+	maus(10 * time.Second)
+	s.now = epoch.Add(10300 * time.Millisecond)
+	s.step(LocalAdded{"M0a", TreatBalanced})
+	s.wait(50 * time.Millisecond)
+	s.step(LocalRemoved{"M0a"})
+	if got := maus(2 * time.Second); len(got) != 0 {
+		t.Errorf("after a change that was undone: %q", got)
+	}
+	s.now = epoch.Add(13300 * time.Millisecond)
+	s.step(LocalAdded{"M0a", TreatBalanced})
+	s.wait(50 * time.Millisecond)
+	s.step(LocalAdded{"M0b", TreatBalanced})
+	got := maus(500 * time.Millisecond)
+	s.now = epoch.Add(13900 * time.Millisecond)
+	s.step(LocalRemoved{"M0a"})
+	got = append(got, maus(3*time.Second)...)
+	want := []string{
+		"13.4s MAU(id=A pv=1 area=0 mobile_seq=1 add=['M0a', 'M0b'] del=[] hints=[3, 3]) > _topo/0/all/qdrouter.ma",
+		"14.4s MAU(id=A pv=1 area=0 mobile_seq=2 add=[] del=['M0a'] hints=[]) > _topo/0/all/qdrouter.ma",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
