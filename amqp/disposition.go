@@ -13,6 +13,9 @@ type Disposition struct {
 }
 
 // Append appends d as a described list.
+//
+// Settled is always written: the AMQP 1.0 plug-in of RabbitMQ 3 fails where it is left to
+// its default.
 func (d *Disposition) Append(b []byte) []byte {
 	if len(d.State) > 200 {
 		return d.appendLong(b)
@@ -29,7 +32,7 @@ func (d *Disposition) appendLong(b []byte) []byte {
 	c.mandatoryBool(bool(d.Role))
 	c.mandatoryUint(d.First)
 	c.uint(d.Last)
-	c.flag(d.Settled)
+	c.mandatoryBool(d.Settled)
 	c.raw(d.State)
 	c.flag(d.Batchable)
 	return c.done()
@@ -47,22 +50,15 @@ func (d *Disposition) put(p []byte) int {
 	p[0], p[1], p[2], p[3] = codeDescribed, codeSmallUlong, CodeDisposition, codeList8
 	p[6] = boolCode(bool(d.Role))
 	i := putUint(p, 7, d.First)
-	count, end := 2, i
 	if d.Last.Set {
 		i = putUint(p, i, d.Last.V)
-		count, end = 3, i
 	} else {
 		p[i] = codeNull
 		i++
 	}
-	if d.Settled {
-		p[i] = codeTrue
-		i++
-		count, end = 4, i
-	} else {
-		p[i] = codeNull
-		i++
-	}
+	p[i] = boolCode(d.Settled)
+	i++
+	count, end := 4, i
 	if !d.State.IsNull() {
 		i += copy(p[i:], d.State)
 		count, end = 5, i
