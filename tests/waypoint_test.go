@@ -148,3 +148,39 @@ func TestWaypointClientsOverTwoRouters(t *testing.T) {
 		t.Errorf("outcome %s", o)
 	}
 }
+
+// A broker that is killed and comes back, and the queue with it: what was accepted is received, the
+// autolinks are inactive meanwhile and then active again (RT A7, A13, A14, 2.9).
+func TestAutoLinksFollowTheBroker(t *testing.T) {
+	b := rig.StartBroker(t)
+	b.Must(t, "add", "q")
+	n := newNetwork(t, "A-B", netOptions{
+		conf: "address {\n    prefix: q\n    waypoint: yes\n}\n",
+		only: map[string]string{"A": brokerConnector("broker", fmt.Sprint(b.Port())) +
+			autoLinkSection("out", 0, "broker", "q") + autoLinkSection("in", 1, "broker", "q")},
+	})
+	const rounds = 3
+	accepted := map[string]bool{}
+	for round := range rounds {
+		n.autoLinks("A", "out 0 active", "in 1 active")
+		n.waitAddress("B", "q", 0, 1)
+		p := n.producer(t, "B", "q")
+		for i := range 20 {
+			body := fmt.Sprint(round, "-", i)
+			for p.outcome(p.send(text(body))) != "accepted" {
+			}
+			accepted[body] = true
+		}
+		b.Kill(t)
+		n.autoLinks("A", "out 0 inactive", "in 1 inactive")
+		n.waitAddress("B", "q", 0, 0)
+		b.Start(t)
+	}
+	n.autoLinks("A", "out 0 active", "in 1 active")
+	c := n.consumer(t, "B", "q")
+	for len(accepted) > 0 {
+		delete(accepted, fmt.Sprint(c.take().Value))
+	}
+	rig.Eventually(t, patience, func() bool { return b.Depth(t, "q") == 0 },
+		func() string { return fmt.Sprintf("the queue still has %d messages", b.Depth(t, "q")) })
+}
