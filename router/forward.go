@@ -303,9 +303,14 @@ func (c *Conn) sendCopy(m *message, a *address, out *outLink, ref copyRef, credi
 // remoteLinks appends to links the links to other routers that a multicast goes out on: one for
 // each next hop towards routers with consumers (RT F31 to F34).
 func (r *Router) remoteLinks(m *message, a *address, f *forwarding, links []*outLink) []*outLink {
-	if a.dist == Flood || m.tooFar(r) {
-		return links // an advertisement goes on when the link state says so
+	if a.controlOnly || a.dist == Flood || m.tooFar(r) {
+		return links // an advertisement goes on when the core has taken it in
 	}
+	return r.nextHops(m, a, f, links)
+}
+
+// nextHops appends the links to the next hops of a multicast.
+func (r *Router) nextHops(m *message, a *address, f *forwarding, links []*outLink) []*outLink {
 	start := len(links)
 	origin := 0
 	if a.dist == Multicast && m.notes.hasIngress {

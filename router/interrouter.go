@@ -36,7 +36,7 @@ func (r *Router) startNet() {
 	local := func(name string, class byte, dist Distribution) {
 		a := r.addressFor(classKey(class, name), dist, -1)
 		a.controlOnly, a.pinned = true, true
-		a.subs = append(a.subs, &subscriber{addr: a, handler: r.takeControl})
+		a.subs = append(a.subs, &subscriber{addr: a, handler: func(q *Request) { r.takeControl(q, a) }})
 		if class == classTopo {
 			r.floods = append(r.floods, a)
 		}
@@ -49,8 +49,8 @@ func (r *Router) startNet() {
 	local("qdrouter.ma", classTopo, Multicast)
 }
 
-// takeControl hands a control message from a reader to the core.
-func (r *Router) takeControl(q *Request) {
+// takeControl hands a control message to address a from a reader to the core.
+func (r *Router) takeControl(q *Request, a *address) {
 	m, err := decodeControl(q.Message)
 	if err != nil {
 		r.logf("ROUTER", Error, "Control message error: %v", err)
@@ -67,6 +67,9 @@ func (r *Router) takeControl(q *Request) {
 	r.post(event{kind: eventCall, call: func() {
 		r.arrived = &in
 		r.step(ev)
+		if a.key.class() == classTopo && a.dist == Multicast {
+			r.passOn(a)
+		}
 		r.arrived = nil
 	}})
 }
@@ -85,13 +88,35 @@ func (r *Router) relay() {
 	if in == nil || !in.section.Present() {
 		return
 	}
-	msg := append([]byte(nil), in.msg[:in.section.Start]...)
-	msg = in.notes.annotated(msg, in.notes.to, in.notes.phase, r.node)
-	msg = append(msg, in.msg[in.section.End:]...)
-	r.flood(msg, func(via *neighbour) bool {
+	r.flood(in.onward(r.node), func(via *neighbour) bool {
 		id := via.id.Load()
 		return id == nil || !in.notes.passed([]byte(r.opts.Area+"/"+*id))
 	})
+}
+
+// onward is the message as it leaves this router.
+func (in *arrived) onward(node string) []byte {
+	msg := append([]byte(nil), in.msg[:in.section.Start]...)
+	msg = in.notes.annotated(msg, in.notes.to, in.notes.phase, node)
+	return append(msg, in.msg[in.section.End:]...)
+}
+
+// passOn sends the advertisement of addresses just received on to the next hops of a multicast.
+// The core does it, and only now: who hears from us of a consumer may send to it at once, and by
+// then we must know of it too (IR 2.13).
+func (r *Router) passOn(a *address) {
+	in := r.arrived
+	m := &message{in: &inLink{control: true}, notes: in.notes}
+	if !in.section.Present() || m.tooFar(r) {
+		return
+	}
+	b := r.newBatch()
+	msg := in.onward(r.node)
+	for _, out := range r.nextHops(m, a, a.fwd.Load(), nil) {
+		b.control(out.near, msg)
+	}
+	b.run()
+	b.done()
 }
 
 // flood sends a control message over the connections that lead to other routers, those that to

@@ -1,0 +1,71 @@
+package router
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"qdrouter/amqp"
+	"qdrouter/router/linkstate"
+)
+
+// routerPeer adds a scripted neighbouring router, with both control links.
+func (g *rig) routerPeer(id string) (p *peer, to *end) {
+	g.t.Helper()
+	p = g.peer(func(o *ConnOptions, cfg *amqp.ConnConfig) {
+		o.Role, o.StripIn, o.StripOut, cfg.ContainerID = RoleInterRouter, false, false, id
+	})
+	caps := amqp.Raw(amqp.AppendSymbol(nil, capRouter))
+	a := amqp.Attach{Source: &amqp.Source{Capabilities: caps}, Target: &amqp.Target{Capabilities: caps}}
+	from := a
+	p.attach(amqp.RoleReceiver, from).l.Grant(10000)
+	to = p.attach(amqp.RoleSender, a)
+	g.run()
+	say := func(address string, m linkstate.Message) {
+		to.transfer(&amqp.OutDelivery{Settled: true}, encodeControl(address, m, "0/"+id))
+		g.run()
+	}
+	say("amqp:/_local/qdhello", &linkstate.Hello{ID: id, Version: 1, Area: "0", Instance: 1, Seen: []string{"R"}})
+	say("_topo/0/R/qdrouter", &linkstate.LSU{ID: id, Version: 1, Area: "0", Instance: 1, LSSeq: 1,
+		LinkState: linkstate.LinkState{ID: id, Area: "0", LSSeq: 1, Peers: []linkstate.Peer{{ID: "R", Cost: 1}}}})
+	return p, to
+}
+
+// TestAdvertisementIsTakenInFirst: when a neighbour hears from us that another router has a consumer,
+// we know of it too, and what the neighbour then sends is not released (IR 2.13, RT F58).
+func TestAdvertisementIsTakenInFirst(t *testing.T) {
+	g := newRig(t, func(o *Options) {
+		o.Mode = Interior
+		o.Net = linkstate.Config{HelloInterval: time.Hour, HelloMaxAge: time.Hour, RAInterval: time.Hour, RAIntervalFlux: time.Hour, RemoteLSMaxAge: time.Hour}
+	})
+	a, fromA := g.routerPeer("A")
+	b, _ := g.routerPeer("B")
+	eventually(t, "ways to both", func() bool {
+		g.run()
+		ok := false
+		g.r.call(func() {
+			x, y := g.r.nodes["A"], g.r.nodes["B"]
+			ok = x != nil && y != nil && !x.lost() && !y.lost() && y.route.Load().origins.Has(x.index)
+		})
+		return ok
+	})
+	heard, known := false, false
+	b.w.hook = func(p []byte) {
+		if bytes.Contains(p, []byte("M0fresh")) {
+			heard = true
+			x := g.r.lookup("M0fresh")
+			known = x != nil && x.reachable()
+		}
+	}
+	a.w.hook = func(p []byte) {
+		if bytes.Contains(p, []byte("M0fresh")) {
+			t.Error("the advertisement went back to where it came from")
+		}
+	}
+	fromA.transfer(&amqp.OutDelivery{Settled: true}, encodeControl("_topo/0/all/qdrouter.ma",
+		&linkstate.MAU{ID: "A", Version: 1, Area: "0", MobileSeq: 1, Add: []string{"M0fresh"}, Delete: []string{}}, "0/A"))
+	g.run()
+	if !heard || !known {
+		t.Errorf("B heard of the consumer: %t; we knew by then: %t", heard, known)
+	}
+}
