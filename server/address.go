@@ -85,8 +85,9 @@ func trimBrackets(host string) string {
 // On an error no socket stays open.
 //
 // The backlog is the system's, not the 50 of 1.19 (CFG L7): a burst of clients
-// need not wait for a second SYN. Go sets SO_REUSEADDR and TCP_NODELAY.
-func bind(ctx context.Context, host, port, family string) ([]net.Listener, error) {
+// need not wait for a second SYN. Go sets SO_REUSEADDR and TCP_NODELAY. keepAlive has
+// TCP look after peers that fall silent.
+func bind(ctx context.Context, host, port, family string, keepAlive bool) ([]net.Listener, error) {
 	number, err := lookupPort(port)
 	if err != nil {
 		return nil, err
@@ -98,6 +99,9 @@ func bind(ctx context.Context, host, port, family string) ([]net.Listener, error
 	var sockets []net.Listener
 	var missing error
 	var lc net.ListenConfig
+	if !keepAlive {
+		lc.KeepAlive = -1
+	}
 	for _, a := range addrs {
 		ln, err := lc.Listen(ctx, a.network, netip.AddrPortFrom(a.ip, number).String())
 		switch {

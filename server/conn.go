@@ -32,15 +32,16 @@ func (s *Server) newListener(e *config.Entity) (*listener, error) {
 		Log:         routerLog{s.logs},
 	}
 	l := &listener{
-		identity: identity,
-		name:     name,
-		host:     e.Str("host"),
-		port:     e.Str("port"),
-		family:   e.Str("socketAddressFamily"),
-		http:     isHTTP(e),
-		refusal:  listenerRefusal(e, s.sasl),
-		note:     s.noteRefused,
-		logf:     s.logf,
+		identity:  identity,
+		name:      name,
+		host:      e.Str("host"),
+		port:      e.Str("port"),
+		family:    e.Str("socketAddressFamily"),
+		http:      isHTTP(e),
+		keepAlive: o.IdleTimeout == 0,
+		refusal:   listenerRefusal(e, s.sasl),
+		note:      s.noteRefused,
+		logf:      s.logf,
 	}
 	l.serve = func(nc net.Conn) { s.serve(l, in, nc) }
 	return l, nil

@@ -36,10 +36,13 @@ type listener struct {
 	port     string
 	family   string
 	http     bool
-	refusal  string // why every connection is refused; "" if none is
-	serve    func(net.Conn)
-	note     func(l *listener, from, reason string) // of a refused connection
-	logf     func(module string, level logging.Level, format string, args ...any)
+	// keepAlive is set where AMQP has no idle time-out of ours to find dead peers; elsewhere
+	// its four system calls a connection are saved.
+	keepAlive bool
+	refusal   string // why every connection is refused; "" if none is
+	serve     func(net.Conn)
+	note      func(l *listener, from, reason string) // of a refused connection
+	logf      func(module string, level logging.Level, format string, args ...any)
 
 	mu       sync.Mutex // guards what follows
 	sockets  []net.Listener
@@ -63,7 +66,7 @@ func (l *listener) bind(ctx context.Context) error {
 	if l.closed || l.sockets != nil {
 		return nil
 	}
-	sockets, err := bind(ctx, l.host, l.port, l.family)
+	sockets, err := bind(ctx, l.host, l.port, l.family, l.keepAlive)
 	if err != nil {
 		l.unbound = reason(err)
 		if _, ok := l.failing.speak(time.Now(), rebindSaid); ok {

@@ -337,7 +337,7 @@ func TestHostForms(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.host+" "+tt.family, func(t *testing.T) {
-			sockets, err := bind(t.Context(), tt.host, "0", tt.family)
+			sockets, err := bind(t.Context(), tt.host, "0", tt.family, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -359,10 +359,10 @@ func TestHostForms(t *testing.T) {
 			}
 		})
 	}
-	if _, err := bind(t.Context(), "127.0.0.1", "0", "IPv6"); err == nil {
+	if _, err := bind(t.Context(), "127.0.0.1", "0", "IPv6", true); err == nil {
 		t.Error("an IPv4 address was bound as IPv6")
 	}
-	if _, err := bind(t.Context(), "unresolvable.invalid", "0", ""); err == nil {
+	if _, err := bind(t.Context(), "unresolvable.invalid", "0", "", true); err == nil {
 		t.Error("an unknown host was bound")
 	}
 }
