@@ -48,9 +48,58 @@ func fitError(e *Error, n int) *Error {
 	return &Error{Condition: e.Condition, Description: d}
 }
 
-// fitFrame returns p with an error that makes its frame no larger than n octets.
+// fitAttach returns a without what can be told least of all, until its frame has no more than n
+// octets: first what the link can do without, then what describes its ends. Of the unsettled
+// deliveries it then says that they are not all there. What is left may still be too long, as
+// names and addresses are not to be cut.
+func fitAttach(a *Attach, n int) *Attach {
+	fit := *a
+	if a.Source != nil {
+		s := *a.Source
+		fit.Source = &s
+	}
+	if a.Target != nil {
+		t := *a.Target
+		fit.Target = &t
+	}
+	leave := []func(){
+		func() { fit.Properties = nil },
+		func() { fit.OfferedCapabilities, fit.DesiredCapabilities = nil, nil },
+		func() {
+			if !fit.Unsettled.IsNull() {
+				fit.Unsettled, fit.IncompleteUnsettled = emptyMap, true
+			}
+		},
+		func() {
+			if fit.Source != nil {
+				fit.Source.Filter = nil
+			}
+		},
+		func() {
+			if s := fit.Source; s != nil {
+				s.DynamicNodeProperties, s.DefaultOutcome, s.Outcomes, s.Capabilities = nil, nil, nil, nil
+			}
+			if t := fit.Target; t != nil {
+				t.DynamicNodeProperties, t.Capabilities = nil, nil
+			}
+		},
+	}
+	for _, f := range leave {
+		f()
+		if len(AppendFrame(nil, 0, 0, &fit)) <= n {
+			break
+		}
+	}
+	return &fit
+}
+
+var emptyMap = Raw(AppendValue(nil, Map{}))
+
+// fitFrame returns p without what makes its frame larger than n octets.
 func fitFrame(p Performative, n int) Performative {
 	switch p := p.(type) {
+	case *Attach:
+		return fitAttach(p, n)
 	case *Detach:
 		return &Detach{Handle: p.Handle, Closed: p.Closed, Error: fitError(p.Error, n-fitHead)}
 	case *End:
