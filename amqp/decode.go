@@ -3,6 +3,7 @@ package amqp
 import (
 	"encoding/binary"
 	"math"
+	"strings"
 )
 
 // MaxDepth is how deep compound, array and described values may nest (CFG R40).
@@ -357,7 +358,7 @@ func build(code byte, b []byte) (v any, n int) {
 		return append([]byte{}, s...), n
 	case codeStr8, codeStr32:
 		s, n := varBody(code, b)
-		return string(s), n
+		return toString(s), n
 	case codeSym8, codeSym32:
 		s, n := varBody(code, b)
 		return Symbol(s), n
@@ -609,6 +610,23 @@ func (a *symbolArray) nextText() (text []byte, ok bool) {
 	a.body = a.body[n:]
 	a.count--
 	return text, true
+}
+
+// toString is string(b) in pieces: a goroutine that copies megabytes at once cannot be stopped for as
+// long, and all others of its program may have to wait.
+func toString(b []byte) string {
+	const piece = 64 << 10
+	if len(b) <= piece {
+		return string(b)
+	}
+	var s strings.Builder
+	s.Grow(len(b))
+	for len(b) > 0 {
+		n := min(len(b), piece)
+		s.Write(b[:n])
+		b = b[n:]
+	}
+	return s.String()
 }
 
 // rawText returns the octets of a string, symbol or binary: a value with one of

@@ -406,7 +406,7 @@ func (c *Conn) fanOut(m *message, a *address, f *forwarding, creditTo *inLink, b
 	}
 	for i, s := range f.subs {
 		a.toContainer.Add(1)
-		s.handler(&Request{Message: append([]byte(nil), m.payload...), Connection: c.o.ID})
+		s.handler(&Request{Message: m.copied(), Connection: c.o.ID})
 		if m.d != nil {
 			b.outcome(copyRef{m.d, int32(len(links) + i)}, amqp.StateAccepted, true)
 		}
@@ -436,11 +436,19 @@ func (c *Conn) prepareFanOut(d *delivery, n int) {
 	m.unsettled.Store(int32(n))
 }
 
+// copied is the payload where it can be kept.
+func (m *message) copied() []byte {
+	if m.owned && !m.pooled {
+		return m.payload
+	}
+	return appendPieces(make([]byte, 0, len(m.payload)), m.payload)
+}
+
 // toSubscriber hands a complete message to a consumer in this process, which settles it; the credit
 // of a settled one goes to creditTo then.
 func (c *Conn) toSubscriber(m *message, s *subscriber, creditTo *inLink) {
 	s.addr.toContainer.Add(1)
-	q := &Request{Message: append([]byte(nil), m.payload...), Connection: c.o.ID}
+	q := &Request{Message: m.copied(), Connection: c.o.ID}
 	d, r := m.d, c.r
 	q.settle = func(state amqp.Raw) {
 		q.settle = nil

@@ -105,6 +105,9 @@ func (c *Conn) gather(in *inLink, p *partial, payload []byte, more bool) {
 			p.buf = make([]byte, 0, 2*len(payload)+64)
 		}
 	}
+	if len(p.buf)+len(payload) > cap(p.buf) {
+		p.grow(len(payload))
+	}
 	p.buf = append(p.buf, payload...)
 	if !more {
 		in.partial = nil
@@ -150,6 +153,26 @@ func (c *Conn) gather(in *inLink, p *partial, payload []byte, more bool) {
 
 // wholePool has buffers in which messages are gathered up to streamAt.
 var wholePool = sync.Pool{New: func() any { b := make([]byte, 0, streamAt+65536); return &b }}
+
+// grow makes room for n octets more, and at least doubles it: append grows a long slice by a
+// quarter.
+func (p *partial) grow(n int) {
+	buf := appendPieces(make([]byte, 0, max(2*cap(p.buf), len(p.buf)+n)), p.buf)
+	p.free()
+	p.buf = buf
+}
+
+// appendPieces is append in pieces. Copying megabytes of memory that was never touched takes tens
+// of milliseconds, in which a goroutine cannot be stopped; the collector waits for it, and with it
+// the processor that should look after the other connections.
+func appendPieces(b, p []byte) []byte {
+	for len(p) > 0 {
+		n := min(len(p), 64<<10)
+		b = append(b, p[:n]...)
+		p = p[n:]
+	}
+	return b
+}
 
 func (p *partial) free() {
 	if p.pooled && cap(p.buf) <= streamAt+2*65536 {
