@@ -2,7 +2,10 @@ package client
 
 import (
 	"context"
+	"iter"
 	"slices"
+
+	"qdrouter/amqp"
 )
 
 // A Request is one request to an agent (MG 2.1).
@@ -15,7 +18,7 @@ type Request struct {
 type Reply struct {
 	Status      int // statusCode
 	Description string
-	Body        any
+	Body        amqp.Raw // not decoded: of a long table most is not needed at once
 }
 
 // A Call sends a request to one agent and waits for the reply to it. The error
@@ -106,7 +109,12 @@ func (a *Agent) Log(ctx context.Context, limit int) ([][]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rowsOf(body), nil
+	list, _ := body.([]any)
+	entries := make([][]any, len(list))
+	for i, item := range list {
+		entries[i], _ = item.([]any)
+	}
+	return entries, nil
 }
 
 // Invoke runs any operation with the given properties and body, and returns the
@@ -116,10 +124,68 @@ func (a *Agent) Invoke(ctx context.Context, operation string, properties Map, bo
 	return a.expect(ctx, StatusOK, Request{p, body})
 }
 
-// A Table is the result of a query: rows of values under column names.
+// A Table is the result of a query: rows of values under column names. Rows are
+// kept as they came and decoded when they are looked at, so that a table of many
+// thousand rows costs little more than its octets.
 type Table struct {
 	Names []string
-	Rows  [][]any // each as long as Names
+	rows  []amqp.Raw // lists
+}
+
+// Len is the number of rows.
+func (t *Table) Len() int { return len(t.rows) }
+
+// All goes over the rows, each as long as Names. A row is good until the next.
+func (t *Table) All() iter.Seq[[]any] {
+	return func(yield func([]any) bool) {
+		row := make([]any, len(t.Names))
+		for _, encoded := range t.rows {
+			items, _ := amqp.IterList(encoded) // checked with the message it came in
+			for i := range row {
+				item, ok := items.Next()
+				if !ok {
+					row[i] = nil
+					continue
+				}
+				row[i] = decode(item, row[i])
+			}
+			if !yield(row) {
+				return
+			}
+		}
+	}
+}
+
+// decode is plain of an encoded value. What was in its place before is taken
+// again if it is the same: most columns repeat themselves.
+func decode(item amqp.Raw, before any) any {
+	if text, ok := item.Text(); ok {
+		if s, ok := before.(string); ok && s == string(text) {
+			return before
+		}
+		return string(text)
+	}
+	if n, ok := item.Int(); ok {
+		if m, ok := before.(int64); ok && m == n {
+			return before
+		}
+		return n
+	}
+	v, _ := item.Value()
+	return plain(v)
+}
+
+// Where returns the table of the rows that wanted accepts.
+func (t *Table) Where(wanted func(row []any) bool) *Table {
+	some := &Table{Names: t.Names}
+	i := 0
+	for row := range t.All() {
+		if wanted(row) {
+			some.rows = append(some.rows, t.rows[i])
+		}
+		i++
+	}
+	return some
 }
 
 // Column is the place of an attribute in the rows, or -1.
@@ -142,52 +208,54 @@ func (a *Agent) Query(ctx context.Context, entityType string, attributes []strin
 	for {
 		count := pageSize
 		if limit > 0 {
-			count = min(count, limit-len(table.Rows))
+			count = min(count, limit-table.Len())
 		}
 		p := appendText(nodeProperties("QUERY"), "entityType", entityType)
-		p = append(p, Entry{"offset", int64(len(table.Rows))}, Entry{"count", int64(count)})
-		body, err := a.expect(ctx, StatusOK, Request{p, Map{{"attributeNames", names}}})
+		p = append(p, Entry{"offset", int64(table.Len())}, Entry{"count", int64(count)})
+		body, err := a.ask(ctx, StatusOK, Request{p, Map{{"attributeNames", names}}})
 		if err != nil {
 			return nil, err
 		}
-		page, ok := body.(Map)
-		if !ok {
-			return nil, Failf(badValue, "reply to QUERY has no map in its body")
+		heading, rows, err := pageOf(body)
+		if err != nil {
+			return nil, err
 		}
-		heading, _ := page.Get("attributeNames")
-		results, _ := page.Get("results")
 		if table.Names == nil {
-			list, _ := heading.([]any)
-			for _, item := range list {
-				name, _ := item.(string)
-				table.Names = append(table.Names, name)
-			}
+			table.Names = heading
 		}
-		rows := rowsOf(results)
-		for _, row := range rows {
-			table.Rows = append(table.Rows, fit(row, len(table.Names)))
-		}
-		if len(rows) < count || limit > 0 && len(table.Rows) >= limit {
+		table.rows = append(table.rows, rows...)
+		if len(rows) < count || limit > 0 && table.Len() >= limit {
 			return table, nil
 		}
 	}
 }
 
-func rowsOf(v any) [][]any {
-	list, _ := v.([]any)
-	rows := make([][]any, len(list))
-	for i, item := range list {
-		rows[i], _ = item.([]any)
+// pageOf takes the reply to a QUERY apart.
+func pageOf(body amqp.Raw) (heading []string, rows []amqp.Raw, err error) {
+	entries, err := amqp.IterMap(body)
+	if err != nil || body.IsNull() {
+		return nil, nil, Failf(badValue, "reply to QUERY has no map in its body")
 	}
-	return rows
-}
-
-// fit pads or cuts a row to n values.
-func fit(row []any, n int) []any {
-	if len(row) > n {
-		return row[:n]
+	for key, value, ok := entries.Next(); ok; key, value, ok = entries.Next() {
+		name, _ := key.Text()
+		items, err := amqp.IterList(value)
+		if err != nil {
+			continue
+		}
+		switch string(name) {
+		case "attributeNames":
+			for item, ok := items.Next(); ok; item, ok = items.Next() {
+				text, _ := item.Text()
+				heading = append(heading, string(text))
+			}
+		case "results":
+			rows = make([]amqp.Raw, 0, items.Len())
+			for item, ok := items.Next(); ok; item, ok = items.Next() {
+				rows = append(rows, item)
+			}
+		}
 	}
-	return append(row, make([]any, n-len(row))...)
+	return heading, rows, nil
 }
 
 // nodeProperties are the properties of an operation of the agent itself.
@@ -197,6 +265,19 @@ func nodeProperties(operation string) Map {
 
 // expect calls the agent and takes any status but want for an error.
 func (a *Agent) expect(ctx context.Context, want int, r Request) (any, error) {
+	body, err := a.ask(ctx, want, r)
+	if err != nil {
+		return nil, err
+	}
+	v, err := body.Value()
+	if err != nil {
+		return nil, Failf(badValue, "reply: %w", err)
+	}
+	return plain(v), nil
+}
+
+// ask is expect that leaves the body as it came.
+func (a *Agent) ask(ctx context.Context, want int, r Request) (amqp.Raw, error) {
 	reply, err := a.call(ctx, r)
 	switch {
 	case err != nil:

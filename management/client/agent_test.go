@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -33,7 +34,7 @@ func page(first, end int) Reply {
 	for i := first; i < end; i++ {
 		rows = append(rows, []any{int64(i)})
 	}
-	return Reply{Status: StatusOK, Body: Map{{"attributeNames", []any{"n"}}, {"results", rows}}}
+	return Reply{Status: StatusOK, Body: Encode(Map{{"attributeNames", []any{"n"}}, {"results", rows}})}
 }
 
 // MG 11.4: pages of at most 500 until one is short or the limit is reached. The
@@ -74,31 +75,44 @@ func TestQueryPages(t *testing.T) {
 			if tt.limit > 0 {
 				want = min(want, tt.limit)
 			}
-			if len(table.Rows) != want {
-				t.Fatalf("%d rows, want %d", len(table.Rows), want)
+			if table.Len() != want {
+				t.Fatalf("%d rows, want %d", table.Len(), want)
 			}
-			for i, row := range table.Rows {
+			i := 0
+			for row := range table.All() {
 				if row[0] != int64(i) {
 					t.Fatalf("row %d is %v", i, row)
 				}
+				i++
 			}
 		})
 	}
 }
 
 func TestQueryRowsFitTheHeading(t *testing.T) {
-	r := &recorder{replies: []Reply{{Status: StatusOK, Body: Map{
+	r := &recorder{replies: []Reply{{Status: StatusOK, Body: Encode(Map{
 		{"attributeNames", []any{"a", "b"}},
-		{"results", []any{[]any{int64(1)}, []any{int64(1), int64(2), int64(3)}, nil}},
-	}}}}
+		{"results", []any{[]any{int64(1)}, []any{int64(1), int64(2), int64(3)}, nil, []any{"x", "y"}, []any{true, "y"}, []any{"x", []any{"z"}}}},
+	})}}}
 	table, err := r.agent().Query(context.Background(), "", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := [][]any{{int64(1), nil}, {int64(1), int64(2)}, {nil, nil}}
-	if !reflect.DeepEqual(table.Rows, want) {
-		t.Errorf("rows %v, want %v", table.Rows, want)
+	want := [][]any{{int64(1), nil}, {int64(1), int64(2)}, {nil, nil}, {"x", "y"}, {true, "y"}, {"x", []any{"z"}}}
+	if got := rowsOf(table); !reflect.DeepEqual(got, want) {
+		t.Errorf("rows %v, want %v", got, want)
 	}
+	some := table.Where(func(row []any) bool { return row[1] == "y" })
+	if got := rowsOf(some); !reflect.DeepEqual(got, want[3:5]) || some.Len() != 2 {
+		t.Errorf("rows with y %v, want %v", got, want[3:5])
+	}
+}
+
+func rowsOf(t *Table) (rows [][]any) {
+	for row := range t.All() {
+		rows = append(rows, slices.Clone(row))
+	}
+	return rows
 }
 
 func TestRequests(t *testing.T) {
@@ -107,7 +121,7 @@ func TestRequests(t *testing.T) {
 		return append(Map{{"operation", operation}, {"type", "org.amqp.management"}, {"name", "self"}}, more...)
 	}
 	body := Map{{"a", int64(1)}}
-	ok := Reply{Status: StatusOK, Body: Map{}}
+	ok := Reply{Status: StatusOK, Body: Encode(Map{})}
 	for _, tt := range []struct {
 		name  string
 		do    func(*Agent) error
@@ -183,7 +197,7 @@ func TestErrorClasses(t *testing.T) {
 }
 
 func TestNodes(t *testing.T) {
-	r := &recorder{replies: []Reply{{Status: StatusOK, Body: []any{"a", int64(1), "b"}}, {Status: StatusOK, Body: nil}}}
+	r := &recorder{replies: []Reply{{Status: StatusOK, Body: Encode([]any{"a", int64(1), "b"})}, {Status: StatusOK, Body: nil}}}
 	for _, want := range [][]string{{"a", "b"}, nil} {
 		got, err := r.agent().Nodes(context.Background())
 		if err != nil || !reflect.DeepEqual(got, want) {

@@ -18,9 +18,11 @@
 //
 // A Map of a reply has its entries in the order in which the router sent them,
 // because the tools print them so. go-amqp decodes maps into Go maps, which
-// forget the order; therefore the replies are decoded a second time, from the
-// bytes that came in, by package amqp. Maps in requests go through go-amqp and
-// arrive in no particular order; no rule of the protocol depends on it.
+// forget the order, and would make a value of every cell of a long table;
+// therefore the messages are taken from the connection before it sees them and
+// decoded, as far as they are looked at, by package amqp. Maps in requests go
+// through go-amqp and arrive in no particular order; no rule of the protocol
+// depends on it.
 //
 // # Errors
 //

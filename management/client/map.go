@@ -127,6 +127,28 @@ func keyText(key any) string {
 	}
 }
 
+// Encode returns the encoding of one of the package's values, maps in their order.
+// It is for those who answer a [Call] themselves.
+func Encode(v any) amqp.Raw { return amqp.AppendValue(nil, ordered(v)) }
+
+func ordered(v any) any {
+	switch v := v.(type) {
+	case Map:
+		m := make(amqp.Map, len(v))
+		for i, e := range v {
+			m[i] = amqp.MapEntry{Key: e.Key, Value: ordered(e.Value)}
+		}
+		return m
+	case []any:
+		list := make(amqp.List, len(v))
+		for i, item := range v {
+			list[i] = ordered(item)
+		}
+		return list
+	}
+	return v
+}
+
 // wire turns a value of this package into one that go-amqp encodes.
 func wire(v any) any {
 	switch v := v.(type) {

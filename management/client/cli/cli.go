@@ -94,12 +94,16 @@ const (
 	exitUsage = 2
 )
 
+// outputSize is the room for what is to be printed: a report may be some
+// megabytes.
+const outputSize = 64 << 10
+
 // Main runs the command with the arguments after the program's name and returns
 // the exit status.
 func (c *Command) Main(args []string, s Streams) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	out := bufio.NewWriter(s.Out)
+	out := bufio.NewWriterSize(s.Out, outputSize)
 	defer out.Flush()
 	s.Out = out
 

@@ -131,15 +131,15 @@ func (t *Task) query(ctx context.Context, agent *client.Agent) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	entities := make([]any, len(table.Rows))
-	for i, row := range table.Rows {
+	entities := make([]any, 0, table.Len())
+	for row := range table.All() {
 		entity := make(client.Map, 0, len(row))
 		for j, value := range row {
 			if value != nil {
 				entity = entity.With(table.Names[j], value)
 			}
 		}
-		entities[i] = entity
+		entities = append(entities, entity)
 	}
 	return t.json(entities, nil)
 }

@@ -41,11 +41,11 @@ func (r *router) run(t *testing.T, opts Options, stdin string, args ...string) (
 	return o.String(), n.String(), err
 }
 
-func ok(body any) []client.Reply { return []client.Reply{{Status: client.StatusOK, Body: body}} }
+func ok(body any) []client.Reply { return []client.Reply{{Status: client.StatusOK, Body: client.Encode(body)}} }
 
 func created(bodies ...any) (replies []client.Reply) {
 	for _, body := range bodies {
-		replies = append(replies, client.Reply{Status: client.StatusCreated, Body: body})
+		replies = append(replies, client.Reply{Status: client.StatusCreated, Body: client.Encode(body)})
 	}
 	return replies
 }
@@ -132,7 +132,7 @@ func TestOperations(t *testing.T) {
 			client.Request{Properties: entity("operation", "UPDATE", "identity", "7"), Body: entity("identity", "7")},
 			"{}\n"},
 		{"delete prints nothing", Options{Identity: "7"}, []string{"delete"}, "",
-			[]client.Reply{{Status: client.StatusNoContent, Body: client.Map{}}},
+			[]client.Reply{{Status: client.StatusNoContent, Body: client.Encode(client.Map{})}},
 			client.Request{Properties: entity("operation", "DELETE", "identity", "7")},
 			""},
 		{"a type among the arguments is sent as it is", Options{Indent: line}, []string{"get-types", "listener"}, "",

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"io"
 	"math"
+	"strings"
 	"testing"
 
 	"qdrouter/management/client"
@@ -78,21 +80,28 @@ func TestParseAddress(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	ragged := table{title: "T", heads: []string{"a", "b\"", "c"}, rows: [][]string{{"é", ""}, {"long", "x", `"q"`}}}
+	text := func(layout func(io.Writer)) string {
+		var b strings.Builder
+		layout(&b)
+		return b.String()
+	}
+	ragged := table{title: "T", heads: []string{"a", "b\"", "c"}}
+	ragged.add("é", "")
+	ragged.add("long", "x", `"q"`)
 	const classic = "T\n" +
 		"  a     b\"  c\n" +
 		"  ===============\n" +
 		"  é         \n" +
 		"  long  x   \"q\"\n"
-	if got := ragged.classic(); got != classic {
+	if got := text(ragged.classic); got != classic {
 		t.Errorf("classic:\n%s\nwant\n%s", got, classic)
 	}
 	const csv = "T\n\"a\",\"b\"\"\",\"c\"\n\"é\",\n\"long\",\"x\",\"\"\"q\"\"\"\n"
-	if got := ragged.csv(); got != csv {
+	if got := text(ragged.csv); got != csv {
 		t.Errorf("CSV:\n%s\nwant\n%s", got, csv)
 	}
 	empty := table{title: "T", heads: []string{"a"}}
-	if empty.classic() != "T\n" || empty.csv() != "T\n" {
-		t.Errorf("without rows: %q and %q, want the title alone", empty.classic(), empty.csv())
+	if classic, csv := text(empty.classic), text(empty.csv); classic != "T\n" || csv != "T\n" {
+		t.Errorf("without rows: %q and %q, want the title alone", classic, csv)
 	}
 }

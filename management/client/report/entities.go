@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"qdrouter/management/client"
 )
 
 // general is -g (MG 13.4).
@@ -117,18 +115,13 @@ func (p *printer) edges(frame bool) error {
 	if err := p.frame(frame); err != nil {
 		return err
 	}
-	if len(conns.Rows) == 0 {
+	if conns.Len() == 0 {
 		fmt.Fprintln(p.out, "No Edge Router Connections")
 		return nil
 	}
-	edges := new(*conns)
-	edges.Table = &client.Table{Names: conns.Names}
-	for conn := range conns.all() {
-		if conn.text("role") == "edge" {
-			edges.Rows = append(edges.Rows, conn.values)
-		}
-	}
-	if len(edges.Rows) == 0 {
+	edges := *conns
+	edges.Table = conns.Where(func(values []any) bool { return row{conns, values}.text("role") == "edge" })
+	if edges.Len() == 0 {
 		return nil
 	}
 	p.print(edges.table("Connections", []column{
@@ -261,7 +254,7 @@ func (p *printer) nodes(frame bool) error {
 	if err := p.frame(frame); err != nil {
 		return err
 	}
-	if len(nodes.Rows) == 0 {
+	if nodes.Len() == 0 {
 		fmt.Fprintln(p.out, "Router is Standalone - No Router List")
 		return nil
 	}
@@ -380,7 +373,7 @@ func (p *printer) autoLinks(frame bool) error {
 	if err := p.frame(frame); err != nil {
 		return err
 	}
-	if len(links.Rows) == 0 {
+	if links.Len() == 0 {
 		fmt.Fprintln(p.out, "AutoLinks\nNo AutoLinks found")
 		return nil
 	}
@@ -407,7 +400,7 @@ func (p *printer) linkRoutes(frame bool) error {
 	if err := p.frame(frame); err != nil {
 		return err
 	}
-	if len(routes.Rows) == 0 {
+	if routes.Len() == 0 {
 		fmt.Fprintln(p.out, "Link Routes\nNo Link Routes found")
 		return nil
 	}
@@ -446,7 +439,7 @@ func (p *printer) memory(frame bool) error {
 		return err
 	}
 	var pooled int64
-	known := len(pools.Rows) > 0
+	known := pools.Len() > 0
 	for pool := range pools.all() {
 		size, _ := number(pool.get("typeSize"))
 		allocated, ok := number(pool.get("totalAllocFromHeap"))

@@ -83,7 +83,7 @@ func (p *printer) endpointTable(title, entityType string, columns ...column) err
 	if errors.As(err, &refused) {
 		return nil // no right to see them
 	}
-	if err != nil || len(endpoints.Rows) == 0 {
+	if err != nil || endpoints.Len() == 0 {
 		return err
 	}
 	io.WriteString(p.out, "\n")

@@ -56,7 +56,7 @@ func (p *printer) vhosts(bool) error {
 	if err != nil {
 		return err
 	}
-	if len(vhosts.Rows) == 0 {
+	if vhosts.Len() == 0 {
 		fmt.Fprintln(p.out, "No Vhosts")
 		return nil
 	}
@@ -123,7 +123,7 @@ func (p *printer) vhostGroups(bool) error {
 	if err != nil {
 		return err
 	}
-	if len(vhosts.Rows) == 0 {
+	if vhosts.Len() == 0 {
 		fmt.Fprintln(p.out, "No Vhosts")
 		return nil
 	}
@@ -181,7 +181,7 @@ func (p *printer) vhostStats(bool) error {
 	if err != nil {
 		return err
 	}
-	if len(stats.Rows) == 0 {
+	if stats.Len() == 0 {
 		fmt.Fprintln(p.out, "No Vhost Stats")
 		return nil
 	}

@@ -144,7 +144,7 @@ func (p *printer) print(t table) {
 	if p.opts.CSV {
 		layout = t.csv
 	}
-	io.WriteString(p.out, layout())
+	layout(p.out)
 }
 
 func (p *printer) printDate() {
@@ -208,7 +208,7 @@ func (r *rows) has(name string) bool {
 
 func (r *rows) all() func(func(row) bool) {
 	return func(yield func(row) bool) {
-		for _, values := range r.Rows {
+		for values := range r.All() {
 			if !yield(row{r, values}) {
 				return
 			}
@@ -256,8 +256,9 @@ func (r *rows) table(title string, columns []column, sortBy int) table {
 	for _, c := range columns {
 		t.heads = append(t.heads, c.head)
 	}
+	t.grow(r.Len())
+	cells := make([]string, len(columns))
 	for entity := range r.all() {
-		cells := make([]string, len(columns))
 		for i, c := range columns {
 			cells[i] = c.cell(entity)
 		}
@@ -267,10 +268,6 @@ func (r *rows) table(title string, columns []column, sortBy int) table {
 		t.sort(sortBy)
 	}
 	return t
-}
-
-func (t *table) sort(column int) {
-	slices.SortStableFunc(t.rows, func(a, b []string) int { return strings.Compare(a[column], b[column]) })
 }
 
 // attribute is a column that shows an attribute as it is.

@@ -52,7 +52,7 @@ func (f *fakeRouter) call(_ context.Context, r client.Request) (client.Reply, er
 		if !ok {
 			return client.Reply{Status: client.StatusNotImplemented, Description: operation}, nil
 		}
-		return client.Reply{Status: client.StatusOK, Body: body}, nil
+		return client.Reply{Status: client.StatusOK, Body: client.Encode(body)}, nil
 	}
 	table := f.tables.Map(strings.TrimPrefix(r.Properties.Text("entityType"), "org.apache.qpid.dispatch."))
 	heading, _ := table.Get("attributeNames")
@@ -76,10 +76,10 @@ func (f *fakeRouter) call(_ context.Context, r client.Request) (client.Reply, er
 		}
 		rows = append(rows, row)
 	}
-	return client.Reply{Status: client.StatusOK, Body: client.Map{
+	return client.Reply{Status: client.StatusOK, Body: client.Encode(client.Map{
 		{Key: "attributeNames", Value: names},
 		{Key: "results", Value: rows},
-	}}, nil
+	})}, nil
 }
 
 func byName(t *testing.T, name string) Report {
