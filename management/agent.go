@@ -11,7 +11,8 @@ import (
 	"qdrouter/router"
 )
 
-// Options are what an Agent works on. All but HostName, Policy and Now are needed.
+// Options are what an Agent works on. All but HostName and
+// the functions are needed.
 type Options struct {
 	Core      Core
 	AutoLinks AutoLinks
@@ -24,6 +25,9 @@ type Options struct {
 
 	// Policy gives the counters of the connection policy; nil when there is none.
 	Policy func() PolicyStats
+	// Processor gives the processor time that the process has used, for the agent
+	// to tell whether the router is busy; nil means that it always is.
+	Processor func() time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -43,11 +47,12 @@ const (
 	maxQueuedBytes = 64 << 20
 )
 
-// A reply of more rows than this is encoded beside the queue, by one of at most
-// maxEncoders goroutines; when they are all busy the queue waits.
+// A page of a table of more rows than this is encoded beside the queue and at its
+// pace, by one of at most maxEncoders goroutines; when all are busy or wait, the
+// queue waits.
 const (
 	manyRows    = 1000
-	maxEncoders = 2
+	maxEncoders = 16
 )
 
 // An Agent answers management requests for one router.
@@ -67,6 +72,7 @@ type Agent struct {
 	queue    chan incoming // at most maxQueued; what does not fit is released
 	queued   atomic.Int64  // octets in queue
 	encoders chan struct{} // holds a token for each encoder at work
+	pace     pace          // of the encoders
 	stop     chan struct{} // closed by Close, through closing
 	closing  sync.Once
 	done     sync.WaitGroup // the agent's goroutine and its encoders
@@ -97,6 +103,7 @@ func New(o Options) (*Agent, error) {
 		kinds:       newKinds(),
 		queue:       make(chan incoming, maxQueued),
 		encoders:    make(chan struct{}, maxEncoders),
+		pace:        pace{processor: o.Processor},
 		stop:        make(chan struct{}),
 		started:     o.Config,
 		file:        o.Config,
@@ -260,19 +267,38 @@ func (a *Agent) serve(r incoming) {
 		return
 	}
 	req.From = Asker{Connection: r.connection}
+	start := a.now()
 	resp := a.Handle(req)
-	if p, ok := resp.Body.(*page); ok && p.to-p.from > manyRows {
+	if p, ok := resp.Body.(*page); ok && p.total > manyRows {
+		a.pace.worked(start, a.now())
 		select {
 		case a.encoders <- struct{}{}:
 			a.done.Go(func() {
-				a.reply(&req, &resp)
+				a.replyAtPace(&req, &resp)
 				<-a.encoders
 			})
-			return
-		default:
+		case <-a.stop:
 		}
+		return
 	}
 	a.reply(&req, &resp)
+}
+
+// replyAtPace replies when it is time for more work of this kind, which is never
+// once the agent stops.
+func (a *Agent) replyAtPace(req *Request, resp *Response) {
+	if wait := a.pace.wait(a.now()); wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-a.stop:
+			return
+		}
+	}
+	start := a.now()
+	a.reply(req, resp)
+	a.pace.worked(start, a.now())
 }
 
 func (a *Agent) reply(req *Request, resp *Response) {

@@ -14,8 +14,9 @@
 //	router ──▶ queue ──▶ decode ──▶ Handle ──▶ encode ──▶ router
 //	           bounded              one at a time
 //
-// Requests are answered in the order they came, except that a reply of many
-// rows is encoded beside the queue and may be overtaken.
+// Requests are answered in the order they came, except that a page of a long
+// table is encoded beside the queue, at a pace that leaves the machine to the
+// messages, and may be overtaken.
 //
 // # Entities
 //

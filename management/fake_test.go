@@ -351,12 +351,25 @@ func asMap(t *testing.T, resp Response) map[string]any {
 	return got
 }
 
+// row gives the values of row i.
+func (p *page) row(i int) amqp.List {
+	row := make(amqp.List, len(p.names))
+	for column := range row {
+		row[column] = p.cell(i, column)
+	}
+	return row
+}
+
 // rowsOf gives the heading and the rows of a QUERY reply.
 func rowsOf(t *testing.T, resp Response) (names []string, rows []map[string]any) {
 	t.Helper()
 	body := resp.Body
 	if p, ok := body.(*page); ok {
-		body = p.value()
+		encoded, n, err := amqp.DecodeValue(p.append(nil))
+		if err != nil || n != len(p.append(nil)) {
+			t.Fatalf("page: %v", err)
+		}
+		body = encoded
 	}
 	m := asMap(t, Response{Body: body, Status: resp.Status, Description: resp.Description})
 	for _, name := range m["attributeNames"].(amqp.List) {

@@ -8,25 +8,34 @@ import (
 )
 
 // A page is the answer to a QUERY: some rows under a heading. The rows are a
-// snapshot, so they can be turned into a value at leisure.
+// snapshot, so they can be encoded at leisure.
 type page struct {
 	names []string
-	row   func(i int) amqp.List // the values of row i, in the order of names
-	from  int                   // first row, 0-based
-	to    int                   // behind the last row
-	total int                   // rows there are
+	cell  func(row, column int) any // columns are those of names
+	from  int                       // first row, 0-based
+	to    int                       // behind the last row
+	total int                       // rows there are
 }
 
-// value gives the body of the reply (MG 4.2).
-func (p *page) value() amqp.Map {
-	results := make(amqp.List, 0, p.to-p.from)
+// append appends the body of the reply, encoded (MG 4.2).
+func (p *page) append(b []byte) []byte {
+	const usual = 6 // octets in a cell
+	b = slices.Grow(b, usual*len(p.names)*(1+p.to-p.from))
+	b, body := amqp.BeginCompound(b)
+	b = amqp.AppendString(b, "attributeNames")
+	b = amqp.AppendValue(b, p.names)
+	b = amqp.AppendString(b, "results")
+	b, results := amqp.BeginCompound(b)
 	for i := p.from; i < p.to; i++ {
-		results = append(results, p.row(i))
+		var row int
+		b, row = amqp.BeginCompound(b)
+		for column := range p.names {
+			b = amqp.AppendValue(b, p.cell(i, column))
+		}
+		b = amqp.EndList(b, row, len(p.names))
 	}
-	return amqp.Map{
-		{Key: "attributeNames", Value: stringList(p.names)},
-		{Key: "results", Value: results},
-	}
+	b = amqp.EndList(b, results, p.to-p.from)
+	return amqp.EndMap(b, body, 2)
 }
 
 func values(t table, row int, names []string) amqp.List {
@@ -39,7 +48,7 @@ func values(t table, row int, names []string) amqp.List {
 
 // newPage cuts out the window a request asks for. A negative offset is 0; a
 // count of 0, a negative one or none at all means all (MG 4.2).
-func newPage(req *Request, names []string, total int, row func(int) amqp.List) (*page, error) {
+func newPage(req *Request, names []string, total int, cell func(row, column int) any) (*page, error) {
 	offset, _, err := req.integer("offset")
 	if err != nil {
 		return nil, err
@@ -48,7 +57,7 @@ func newPage(req *Request, names []string, total int, row func(int) amqp.List) (
 	if err != nil {
 		return nil, err
 	}
-	p := &page{names: names, row: row, to: total, total: total}
+	p := &page{names: names, cell: cell, to: total, total: total}
 	p.from = int(min(max(offset, 0), int64(total)))
 	if count > 0 && count < int64(total-p.from) {
 		p.to = p.from + int(count)
@@ -89,7 +98,11 @@ func coreQuery(a *Agent, k *kind, req *Request) (any, error) {
 		}
 		rows = list(a, req.From)
 	}
-	p, err := newPage(req, names, rows.Len(), func(i int) amqp.List { return values(rows, i, names) })
+	cells := make([]func(int) any, len(names))
+	for i, name := range names {
+		cells[i] = rows.Column(name)
+	}
+	p, err := newPage(req, names, rows.Len(), func(row, column int) any { return cells[column](row) })
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +152,7 @@ func query(a *Agent, req *Request) (any, error) {
 			}
 		}
 	}
-	return newPage(req, names, len(matching), func(i int) amqp.List { return matching[i] })
+	return newPage(req, names, len(matching), func(row, column int) any { return matching[row][column] })
 }
 
 // everyAttribute lists the attributes of all types, each once (MG 4.2).

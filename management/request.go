@@ -20,7 +20,7 @@ type Request struct {
 type Response struct {
 	Status      int
 	Description string
-	Body        any // an AMQP value, or a *page not yet turned into one
+	Body        any // an AMQP value, or a *page not yet encoded
 }
 
 // decodeRequest takes a request out of an encoded message. The error is an
@@ -48,10 +48,6 @@ var replyHeader = []byte{0x00, 0x53, 0x70, 0xc0, 0x02, 0x01, 0x42}
 
 // Append appends the reply message to req, addressed and correlated (MG 2.2).
 func (r *Response) Append(b []byte, req *Request) []byte {
-	body := r.Body
-	if p, ok := body.(*page); ok {
-		body = p.value()
-	}
 	b = append(b, replyHeader...)
 	m := amqp.Message{
 		Properties: &amqp.Properties{
@@ -62,10 +58,13 @@ func (r *Response) Append(b []byte, req *Request) []byte {
 			{Key: "statusCode", Value: int32(r.Status)},
 			{Key: "statusDescription", Value: r.Description},
 		},
-		Body:     body,
-		BodyKind: amqp.BodyValue,
+		BodyKind: amqp.BodyNone,
 	}
-	return m.Append(b)
+	b = append(m.Append(b), 0x00, 0x53, amqp.CodeValue)
+	if p, ok := r.Body.(*page); ok {
+		return p.append(b)
+	}
+	return amqp.AppendValue(b, r.Body)
 }
 
 // text gives an application property as text: a string or symbol as it is, a

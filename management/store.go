@@ -36,6 +36,9 @@ type storedTable []map[string]any
 
 func (t storedTable) Len() int                          { return len(t) }
 func (t storedTable) Value(i int, attribute string) any { return wire(t[i][attribute]) }
+func (t storedTable) Column(attribute string) func(i int) any {
+	return func(i int) any { return t.Value(i, attribute) }
+}
 
 func storedRows(k *kind) func(*Agent, Asker) table {
 	return func(a *Agent, _ Asker) table {

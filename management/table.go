@@ -5,6 +5,8 @@ type table interface {
 	Len() int
 	// Value gives an attribute of row i, nil where the row lacks it.
 	Value(i int, attribute string) any
+	// Column is Value for one attribute of many rows.
+	Column(attribute string) func(i int) any
 }
 
 // columns says how the attributes of a T are read, by attribute name.
@@ -25,10 +27,19 @@ func (s *snapshot[T]) Value(i int, attribute string) any {
 	return nil
 }
 
+func (s *snapshot[T]) Column(attribute string) func(i int) any {
+	get := s.columns[attribute]
+	if get == nil {
+		return func(int) any { return nil }
+	}
+	return func(i int) any { return get(&s.rows[i]) }
+}
+
 // find gives the row whose attribute has that text.
 func find(t table, attribute, text string) (row int, ok bool) {
+	value := t.Column(attribute)
 	for i := range t.Len() {
-		if t.Value(i, attribute) == text {
+		if value(i) == text {
 			return i, true
 		}
 	}

@@ -574,24 +574,30 @@ func (r *Router) Connections() []ConnectionInfo {
 	return list
 }
 
+// linkByID is for sorting: an entry is a tenth of what there is to say about it.
+type linkByID struct {
+	id uint64
+	linkEntry
+}
+
 // Links returns all links, oldest first.
 func (r *Router) Links() []LinkInfo {
 	r.linkMu.Lock()
-	list := make([]LinkInfo, 0, len(r.links))
-	entries := make([]linkEntry, 0, len(r.links))
-	for _, e := range r.links {
-		entries = append(entries, e)
+	entries := make([]linkByID, 0, len(r.links))
+	for id, e := range r.links {
+		entries = append(entries, linkByID{id, e})
 	}
 	r.linkMu.Unlock()
+	slices.SortFunc(entries, func(a, b linkByID) int { return cmp.Compare(a.id, b.id) })
+	list := make([]LinkInfo, len(entries))
 	now := r.now()
-	for _, e := range entries {
+	for i, e := range entries {
 		if e.in != nil {
-			list = append(list, e.in.info(now))
+			list[i] = e.in.info(now)
 		} else {
-			list = append(list, e.out.info(now))
+			list[i] = e.out.info(now)
 		}
 	}
-	slices.SortFunc(list, func(a, b LinkInfo) int { return cmp.Compare(a.ID, b.ID) })
 	return list
 }
 

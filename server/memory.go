@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"qdrouter/logging"
 )
@@ -41,4 +43,13 @@ func showSize(kib uint64) string {
 		size, units = size/1024, units[1:]
 	}
 	return fmt.Sprintf("%.2f %s", size, units[0])
+}
+
+// processorTime is what this process has used of the machine's processors so far.
+func processorTime() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

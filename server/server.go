@@ -168,6 +168,7 @@ func (s *Server) newAgent() (*management.Agent, error) {
 		RouterID:  s.cfg.Router().Str("id"),
 		Version:   s.opts.Version,
 		HostName:  hostname(),
+		Processor: processorTime,
 		Policy: func() management.PolicyStats {
 			processed, denied, current := s.gate.counts()
 			return management.PolicyStats{

@@ -41,7 +41,9 @@ func (r *router) run(t *testing.T, opts Options, stdin string, args ...string) (
 	return o.String(), n.String(), err
 }
 
-func ok(body any) []client.Reply { return []client.Reply{{Status: client.StatusOK, Body: client.Encode(body)}} }
+func ok(body any) []client.Reply {
+	return []client.Reply{{Status: client.StatusOK, Body: client.Encode(body)}}
+}
 
 func created(bodies ...any) (replies []client.Reply) {
 	for _, body := range bodies {

@@ -19,7 +19,7 @@ type table struct {
 
 	text   []byte
 	ends   []uint32 // of each cell, in text
-	rows   []span    // in the order to show them
+	rows   []span   // in the order to show them
 	widths []int    // of the longest cell of each column, in runes
 }
 
