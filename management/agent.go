@@ -81,7 +81,7 @@ type Agent struct {
 	started, file     *config.Config // what the router was started with, and what was read last
 	entities          []*entity      // stored entities in creation order
 	configuredObjects []*configured
-	fileAutoLinks     map[string]uint64 // identities of those of the file, by key
+	ofFile            map[object]string // identities of the core's objects that the file made
 	router            *entity
 	counters          map[string]int64 // next number, by type name
 	readers           readers
@@ -109,8 +109,8 @@ func New(o Options) (*Agent, error) {
 		file:        o.Config,
 		counters:    map[string]int64{},
 
-		fileAutoLinks: map[string]uint64{},
-		readers:       readers{},
+		ofFile:  map[object]string{},
+		readers: readers{},
 	}
 	if a.now == nil {
 		a.now = time.Now

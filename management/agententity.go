@@ -17,6 +17,8 @@ var (
 	longAddress       = config.LongName("router.address")
 	longAddressConfig = config.LongName("router.config.address")
 	longAutoLink      = config.LongName("router.config.autoLink")
+	longExchange      = config.LongName("router.config.exchange")
+	longBinding       = config.LongName("router.config.binding")
 	longNode          = config.LongName("router.node")
 	longAllocator     = config.LongName("allocator")
 	longLogStats      = config.LongName("logStats")

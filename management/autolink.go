@@ -1,13 +1,10 @@
 package management
 
 import (
-	"errors"
-	"fmt"
 	"strconv"
 
 	"qdrouter/config"
 	"qdrouter/linkroute"
-	"qdrouter/router"
 )
 
 // AutoLinks are the running autolinks, a *linkroute.AutoLinks. All methods may be called from any
@@ -123,84 +120,4 @@ func deleteAutoLink(a *Agent, k *kind, req *Request) (any, error) {
 		return nil, coreError(err)
 	}
 	return nil, nil
-}
-
-// autoLinkName is what an autolink of the configuration file is called that has no name: it is the
-// n-th, from 0 (MG 5).
-func autoLinkName(n int) string { return fmt.Sprintf("autoLink/%d", n) }
-
-// LoadAutoLinks makes the autolinks of the configuration. failed is told what is wrong with one,
-// which is then left out (CFG D1, D6).
-func (a *Agent) LoadAutoLinks(failed func(error)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for i, e := range a.file.Of("router.config.autoLink") {
-		if err := a.loadAutoLink(e, autoLinkName(i)); err != nil {
-			failed(err)
-		}
-	}
-}
-
-// loadAutoLink makes an autolink of a configuration file. name is for one without.
-func (a *Agent) loadAutoLink(e *config.Entity, name string) error {
-	al, err := AutoLink(e)
-	if err != nil {
-		return err
-	}
-	if al.Name == "" {
-		al.Name = name
-	}
-	made, err := a.autoLinks.Add(al)
-	if err == nil {
-		a.fileAutoLinks[sectionKey(e)] = made.ID
-	}
-	return err
-}
-
-// autoLinkKey tells the autolinks of a configuration file apart: by name, or by what they do.
-func autoLinkKey(e *config.Entity) string {
-	if name := e.Str("name"); name != "" {
-		return "autoLink " + name
-	}
-	al, _ := AutoLink(e) // only its phase can be wrong
-	key := fmt.Sprintf("autoLink %s %s phase %d", al.Direction, al.Address, al.EffectivePhase())
-	for _, attr := range []string{"connection", "containerId", "externalAddress"} {
-		if s := e.Str(attr); s != "" {
-			key += " " + attr + " " + s
-		}
-	}
-	if al.Fallback {
-		key += " fallback"
-	}
-	return key
-}
-
-// reloadAutoLinks deletes and makes autolinks as the file has changed.
-func (a *Agent) reloadAutoLinks(changes []change) {
-	for _, c := range changes {
-		id, made := a.fileAutoLinks[c.key]
-		if c.before == nil || !made {
-			continue
-		}
-		delete(a.fileAutoLinks, c.key)
-		if err := a.autoLinks.Delete(id); err != nil && !errors.Is(err, router.ErrNotFound) { // by request, meanwhile
-			a.errorf("Error performing DELETE of %s: %s", c.key, oneLine(err))
-		}
-	}
-	for _, c := range changes {
-		if c.after == nil {
-			continue
-		}
-		names := map[string]bool{}
-		for _, have := range a.autoLinks.List() {
-			names[have.Name] = true
-		}
-		n := 0
-		for names[autoLinkName(n)] {
-			n++
-		}
-		if err := a.loadAutoLink(c.after, autoLinkName(n)); err != nil {
-			a.errorf("Error performing CREATE of %s: %s", c.key, oneLine(err))
-		}
-	}
 }

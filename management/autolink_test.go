@@ -1,7 +1,6 @@
 package management
 
 import (
-	"errors"
 	"slices"
 	"testing"
 
@@ -97,10 +96,9 @@ func TestAutoLinksOfTheFile(t *testing.T) {
 	chain := section(" address: q\n direction: out\n connection: c\n") + section(" address: q\n direction: in\n connection: c\n") +
 		section(" address: q\n direction: out\n connection: c\n phase: 1\n")
 	b := newBench(t, standaloneConf+chain+section(" name: al\n address: b\n direction: in\n")+section(" name: autoLink/2\n address: c\n direction: in\n"))
-	var failed []error
-	b.LoadAutoLinks(func(err error) { failed = append(failed, err) })
-	if len(failed) != 1 || !errors.Is(failed[0], router.ErrNameConflict) {
-		t.Errorf("refused %v", failed)
+	b.LoadObjects()
+	if lines := b.logs.find("Error performing CREATE of " + longAutoLink + ": " + router.ErrNameConflict.Error()); len(lines) != 1 {
+		t.Errorf("refused %q", lines)
 	}
 	names := func() (list []string) {
 		for _, al := range b.autoLinks.list {
@@ -125,10 +123,12 @@ func TestAutoLinksOfTheFile(t *testing.T) {
 	}
 	next := section(" address: q\n direction: out\n connection: c\n") + section(" address: q\n direction: out\n connection: c\n phase: 1\n") +
 		section(" name: al\n address: other\n direction: in\n") + section(" address: new\n direction: in\n")
-	reload(next, "autoLink in q phase 1 connection c deleted", "autoLink autoLink/2 deleted", "autoLink al changed", "autoLink in new phase 1 created")
+	reload(next, "autoLink address=q connection=c direction=in deleted", "autoLink autoLink/2 deleted",
+		"autoLink al changed", "autoLink address=new direction=in created")
 	want("autoLink/0", "autoLink/2", "mine", "al", "autoLink/1")
 	reload(next)
 	b.want(t, 204, "", nil, "operation=DELETE", "type=router.config.autoLink", "name=al")
-	reload("", "autoLink out q phase 0 connection c deleted", "autoLink out q phase 1 connection c deleted", "autoLink al deleted", "autoLink in new phase 1 deleted")
+	reload("", "autoLink address=q connection=c direction=out deleted", "autoLink address=q connection=c direction=out phase=1 deleted",
+		"autoLink al deleted", "autoLink address=new direction=in deleted")
 	want("mine")
 }

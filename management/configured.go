@@ -16,6 +16,7 @@ type configured struct {
 // can be created or deleted.
 func configuredKind(feature string) kind {
 	return kind{
+		fixed:   true,
 		coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: needs(feature), opDelete: needs(feature)},
 	}
 }

@@ -1,19 +1,18 @@
 package management
 
 import (
-	"fmt"
-	"slices"
 	"strconv"
 
 	"qdrouter/config"
 	"qdrouter/router"
 )
 
-// Neither type has a type column (MG 7.8, 7.9).
+// Neither type has a type column (MG 7.8, 7.9), but a query for no one type shows it.
 
 var exchangeColumns = columns[router.Exchange]{
 	"name":             func(x *router.Exchange) any { return x.Name },
 	"identity":         func(x *router.Exchange) any { return strconv.FormatUint(x.ID, 10) },
+	"type":             func(*router.Exchange) any { return longExchange },
 	"address":          func(x *router.Exchange) any { return x.Address },
 	"phase":            func(x *router.Exchange) any { return int32(x.Phase) },
 	"alternateAddress": func(x *router.Exchange) any { return orNull(x.Alternate) },
@@ -34,6 +33,7 @@ var exchangeColumns = columns[router.Exchange]{
 var bindingColumns = columns[router.Binding]{
 	"name":           func(b *router.Binding) any { return orNull(b.Name) },
 	"identity":       func(b *router.Binding) any { return strconv.FormatUint(b.ID, 10) },
+	"type":           func(*router.Binding) any { return longBinding },
 	"exchangeName":   func(b *router.Binding) any { return b.Exchange },
 	"bindingKey":     func(b *router.Binding) any { return b.Key },
 	"nextHopAddress": func(b *router.Binding) any { return b.NextHop },
@@ -154,101 +154,29 @@ func deleteBinding(a *Agent, k *kind, req *Request) (any, error) {
 	return nil, nil
 }
 
-// LoadExchanges makes the exchanges and bindings of the configuration. What the router refuses is
-// said in the log and left out (CFG D6).
-func (a *Agent) LoadExchanges() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, e := range a.file.Of("router.config.exchange") {
-		a.loadExchange(e)
-	}
-	for _, e := range a.file.Of("router.config.binding") {
-		a.loadBinding(e)
-	}
-}
-
-func (a *Agent) loadExchange(e *config.Entity) {
-	if _, err := a.core.AddExchange(Exchange(e)); err != nil {
-		a.refused(e, err)
-	}
-}
-
-// loadBinding makes a binding of a configuration file. One without a name gets one (MG 5).
-func (a *Agent) loadBinding(e *config.Entity) {
-	b := Binding(e)
-	if b.Name == "" {
-		taken := map[string]bool{}
-		for _, have := range a.core.Bindings() {
-			taken[have.Name] = true
-		}
-		for i := 0; b.Name == ""; i++ {
-			if name := fmt.Sprintf("binding/%d", i); !taken[name] {
-				b.Name = name
+// keepBindings takes note of the bindings of an exchange that is to be made anew, those created by
+// request among them; restore puts them back. One that the exchange no longer takes is said in the log.
+func keepBindings(a *Agent, exchange string) (restore func()) {
+	var kept []router.Binding
+	for _, x := range a.core.Exchanges() {
+		for _, b := range a.core.Bindings() {
+			if strconv.FormatUint(x.ID, 10) == exchange && b.Exchange == x.Name {
+				kept = append(kept, b)
 			}
 		}
 	}
-	if _, err := a.core.AddBinding(b); err != nil {
-		a.refused(e, err)
-	}
-}
-
-func (a *Agent) refused(e *config.Entity, err error) {
-	a.errorf("Error performing CREATE of %s: %s", e.Type.LongName, oneLine(err))
-}
-
-// exchangeKey and bindingKey tell the sections of a file apart: a binding by what it does.
-func exchangeKey(e *config.Entity) string { return "exchange " + e.Str("name") }
-
-func bindingKey(b router.Binding) string {
-	return fmt.Sprintf("binding %s %s > %s phase %d", b.Exchange, b.Key, b.NextHop, b.NextHopPhase)
-}
-
-// reloadExchanges deletes and makes exchanges and bindings as the file has changed. Bindings of an
-// exchange that is made anew are too, those created by request among them.
-func (a *Agent) reloadExchanges(exchanges, bindings []change) {
-	gone := map[string]bool{}
-	for _, c := range bindings {
-		if c.before != nil {
-			gone[c.key] = true
-		}
-	}
-	var orphans []router.Binding
-	changed := func(exchange string) bool {
-		return slices.ContainsFunc(exchanges, func(c change) bool { return c.before != nil && c.before.Str("name") == exchange })
-	}
-	for _, b := range a.core.Bindings() {
-		switch {
-		case gone[bindingKey(b)]:
-			_ = a.core.DeleteBinding(b.ID) // it can have gone only by itself
-		case changed(b.Exchange):
-			orphans = append(orphans, b)
-		}
-	}
-	for _, x := range a.core.Exchanges() {
-		if changed(x.Name) {
-			_ = a.core.DeleteExchange(x.ID)
-		}
-	}
-	for _, c := range exchanges {
-		if c.after != nil {
-			a.loadExchange(c.after)
-		}
-	}
-	exists := map[string]bool{}
-	for _, x := range a.core.Exchanges() {
-		exists[x.Name] = true
-	}
-	for _, b := range orphans {
-		if !exists[b.Exchange] {
-			continue
-		}
-		if _, err := a.core.AddBinding(b); err != nil {
-			a.errorf("Error performing CREATE of %s: %s", bindingKey(b), oneLine(err))
-		}
-	}
-	for _, c := range bindings {
-		if c.after != nil {
-			a.loadBinding(c.after)
+	return func() {
+		for _, b := range kept {
+			made, err := a.core.AddBinding(b)
+			if err != nil {
+				a.errorf("Error performing CREATE of binding %s of exchange %s: %s", b.Key, b.Exchange, oneLine(err))
+				continue
+			}
+			for o, identity := range a.ofFile {
+				if o.kind.Name == "router.config.binding" && identity == strconv.FormatUint(b.ID, 10) {
+					a.ofFile[o] = strconv.FormatUint(made.ID, 10)
+				}
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package management
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func (b *bench) rows(t *testing.T, entityType string) (names []string, rows []ma
 // the log (CFG D6).
 func TestExchangesOfTheFile(t *testing.T) {
 	b := newBench(t, standaloneConf+exchangeConf)
-	b.LoadExchanges()
+	b.LoadObjects()
 	heading, rows := b.rows(t, "router.config.exchange")
 	want := []string{"name", "identity", "address", "phase", "alternateAddress", "alternatePhase", "matchMethod",
 		"bindingCount", "receivedCount", "droppedCount", "forwardedCount", "divertedCount"}
@@ -155,7 +156,7 @@ func TestExchangeRequests(t *testing.T) {
 func TestReloadExchanges(t *testing.T) {
 	file := standaloneConf + exchangeConf
 	b := newBench(t, file)
-	b.LoadExchanges()
+	b.LoadObjects()
 	b.want(t, 201, "", attrs("exchangeName", "ex", "nextHopAddress", "mine"), "operation=CREATE", "type=router.config.binding", "name=mine")
 	b.want(t, 201, "", attrs("address", "y"), "operation=CREATE", "type=router.config.exchange", "name=yours")
 	show := func() (list []string) {
@@ -163,7 +164,7 @@ func TestReloadExchanges(t *testing.T) {
 			list = append(list, x.Name+" at "+x.Address)
 		}
 		for _, y := range b.core.Bindings() {
-			list = append(list, y.Name+": "+bindingKey(y))
+			list = append(list, fmt.Sprintf("%s: %s %s > %s phase %d", y.Name, y.Exchange, y.Key, y.NextHop, y.NextHopPhase))
 		}
 		return list
 	}
@@ -172,14 +173,17 @@ func TestReloadExchanges(t *testing.T) {
 		done, want []string
 	}{
 		{nil, nil, []string{"ex at e", "mq at m", "yours at y",
-			"binding/0: binding ex # > n phase 0", "keyed: binding ex a.# > n phase 4", "mine: binding ex # > mine phase 0"}},
+			"binding/0: ex # > n phase 0", "keyed: ex a.# > n phase 4", "mine: ex # > mine phase 0"}},
 		{[]string{"address: e", "address: e2", "bindingKey: a.#", "bindingKey: b.#"},
-			[]string{"exchange ex changed", "binding ex a.# > n phase 4 deleted", "binding ex b.# > n phase 4 created"},
-			[]string{"mq at m", "yours at y", "ex at e2", "binding/0: binding ex # > n phase 0", "mine: binding ex # > mine phase 0", "keyed: binding ex b.# > n phase 4"}},
+			[]string{"exchange ex changed", "binding keyed changed"},
+			[]string{"mq at m", "yours at y", "ex at e2", "binding/0: ex # > n phase 0", "mine: ex # > mine phase 0", "keyed: ex b.# > n phase 4"}},
 		{[]string{"address: e2", "address: e2\n phase: 1", "a/#/b", "a/b/#", "name: keyed", "name: again"},
-			[]string{"exchange ex changed", "binding mq a/#/b > n phase 0 deleted", "binding ex b.# > n phase 4 changed", "binding mq a/b/# > n phase 0 created"},
-			[]string{"mq at m", "yours at y", "ex at e2", "binding/1: binding mq a/b/# > n phase 0",
-				"binding/0: binding ex # > n phase 0", "mine: binding ex # > mine phase 0", "again: binding ex b.# > n phase 4"}},
+			[]string{"exchange ex changed", "binding keyed deleted", "binding bindingKey=a/#/b exchangeName=mq nextHopAddress=n deleted", "binding again created", "binding bindingKey=a/b/# exchangeName=mq nextHopAddress=n created"},
+			[]string{"mq at m", "yours at y", "ex at e2", "binding/1: mq a/b/# > n phase 0",
+				"binding/0: ex # > n phase 0", "mine: ex # > mine phase 0", "again: ex b.# > n phase 4"}},
+		{[]string{"binding {\n exchangeName: ex\n nextHopAddress: n\n}\n", ""}, // its exchange has been made anew
+			[]string{"binding exchangeName=ex nextHopAddress=n deleted"},
+			[]string{"mq at m", "yours at y", "ex at e2", "binding/1: mq a/b/# > n phase 0", "mine: ex # > mine phase 0", "again: ex b.# > n phase 4"}},
 	}
 	for i, step := range steps {
 		if i > 0 {

@@ -14,6 +14,12 @@ type kind struct {
 	coreOps map[string]coreOp
 	// coreRows is the core's view where it is not that of rows: the router's.
 	coreRows func(a *Agent, from Asker) table
+	// keep takes note of what an object of the core has and would lose if it were
+	// deleted and made anew; restore puts it back. nil when there is nothing.
+	keep func(a *Agent, identity string) (restore func())
+	// fixed types cannot change while the router runs: their part of it is not in
+	// this release.
+	fixed bool
 	// live types change by themselves and can be long: they are listed only when
 	// asked for by name (MG 4.2).
 	live bool
@@ -93,7 +99,7 @@ func newKinds() []*kind {
 			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createAutoLink, opDelete: deleteAutoLink},
 		},
 		"router.config.exchange": {
-			rows:    exchangeRows,
+			rows: exchangeRows, keep: keepBindings,
 			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createExchange, opDelete: deleteExchange},
 		},
 		"router.config.binding": {

@@ -111,7 +111,8 @@ func coreQuery(a *Agent, k *kind, req *Request) (any, error) {
 }
 
 // query answers QUERY of stored types, of abstract types and of all types: rows
-// where every requested attribute is null are left out (MG 4.2).
+// where every requested attribute is null are left out, and so is what of a core
+// type was created by request (MG 4.2).
 func query(a *Agent, req *Request) (any, error) {
 	var asked *config.EntityType
 	if name := req.text("entityType"); name != "" {
@@ -145,7 +146,14 @@ func query(a *Agent, req *Request) (any, error) {
 			continue
 		}
 		rows := k.rows(a, req.From)
+		shown := func(int) bool { return true }
+		if k.hasObjects() {
+			shown = a.madeByFile(k, rows)
+		}
 		for i := range rows.Len() {
+			if !shown(i) {
+				continue
+			}
 			row := values(rows, i, names)
 			if slices.ContainsFunc(row, func(v any) bool { return v != nil }) {
 				matching = append(matching, row)

@@ -260,8 +260,7 @@ func TestReadersAreForgotten(t *testing.T) {
 // (MG 2.3, entities.yaml).
 func TestColumnsHaveTheirWireType(t *testing.T) {
 	b := newBench(t, linkRouteConf+exchangeConf)
-	b.LoadExchanges()
-	b.LoadAutoLinks(func(err error) { t.Error(err) })
+	b.LoadObjects()
 	b.core.connections = []router.ConnectionInfo{{ID: 1, Host: "h", Container: "c", SASL: "s", User: "u", SSLProto: "p", SSLCipher: "c", Tenant: "t/", Properties: amqp.Map{}}}
 	b.core.links = []router.LinkInfo{{ID: 1, Name: "l", OwningAddr: "M0a", Peer: 2, IngressHistogram: []uint64{5}}}
 	b.core.addresses = []router.AddressInfo{{Key: "M0a", TransitOutstanding: []int64{}, RemoteHostRouters: []string{"B"}}}
@@ -372,4 +371,36 @@ func TestAllocators(t *testing.T) {
 		}
 	}
 	t.Errorf("no qdr_address_t in %v", rows)
+}
+
+// MG 4.2: a query for no one type shows what the file has of the types that are
+// created in the core too, not what requests created; one for the type shows both.
+func TestQueryOfAllTypesShowsWhatTheFileMade(t *testing.T) {
+	b := newBench(t, reloadConf+exchangeConf+"autoLink {\n address: q\n direction: in\n}\n")
+	b.LoadObjects()
+	for typeName, body := range map[string]amqp.Map{
+		"router.config.address":  attrs("prefix", "mine"),
+		"router.config.exchange": attrs("address", "y"),
+		"router.config.binding":  attrs("exchangeName", "ex", "nextHopAddress", "mine"),
+		"router.config.autoLink": attrs("address", "mine", "direction", "in"),
+	} {
+		b.want(t, StatusCreated, "Created", body, "operation=CREATE", "type="+typeName, "name=mine")
+	}
+	for _, query := range []string{"entityType=", "entityType=configurationEntity"} {
+		got := map[any]int{}
+		_, rows := rowsOf(t, b.want(t, StatusOK, "OK", nil, "operation=QUERY", query))
+		for _, row := range rows {
+			got[row["type"]]++
+		}
+		for longName, want := range map[string]int{longAddressConfig: 2, longExchange: 2, longBinding: 2, longAutoLink: 1} {
+			if got[longName] != want {
+				t.Errorf("%s: %d of %s, want %d", query, got[longName], longName, want)
+			}
+		}
+	}
+	for typeName, want := range map[string]int{"address": 3, "exchange": 3, "binding": 3, "autoLink": 2} {
+		if _, rows := b.rows(t, "router.config."+typeName); len(rows) != want {
+			t.Errorf("%d of %s, want %d", len(rows), typeName, want)
+		}
+	}
 }

@@ -3,10 +3,12 @@ package management
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
+	"qdrouter/amqp"
 	"qdrouter/config"
 )
 
@@ -35,89 +37,133 @@ func (c *change) String() string {
 }
 
 // Reload puts the difference between the file that was read last and a new one
-// into force: log modules, listeners, connectors, addresses, exchanges,
-// bindings and autolinks. What requests have created, changed or deleted meanwhile stays as it is
-// unless the file changes it too. With an error nothing has changed.
+// into force, for every type that requests can change too, in the same way. What
+// requests have created, changed or deleted meanwhile stays as it is unless the
+// file changes it too. With an error nothing has changed.
 //
 // A listener or connector that differs is closed and opened anew; connections a
 // listener has accepted live on. Addresses count for what attaches from now on.
 func (a *Agent) Reload(file *config.Config) (Reload, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	logs := a.differences(file, "log")
-	sockets := slices.Concat(a.differences(file, "listener"), a.differences(file, "connector"))
-	addresses := a.differences(file, "router.config.address")
-	autoLinks := a.differences(file, "router.config.autoLink")
-	exchanges := a.differences(file, "router.config.exchange")
-	bindings := a.differences(file, "router.config.binding")
-	if err := a.checkReload(sockets); err != nil {
+	var logs, entities, objects []change
+	for _, k := range a.kinds { // in schema order: profiles and exchanges come before who uses them
+		switch {
+		case k.Name == "log":
+			logs = a.differences(file, k)
+		case k.hasObjects():
+			objects = append(objects, a.differences(file, k)...)
+		case k.reloads():
+			entities = append(entities, a.differences(file, k)...)
+		}
+	}
+	if err := a.checkReload(entities); err != nil {
 		return Reload{}, err
 	}
 	if err := a.reloadLogs(logs); err != nil {
 		return Reload{}, err
 	}
-	a.reloadSockets(sockets)
-	a.reloadAddresses(addresses)
-	a.reloadExchanges(exchanges, bindings)
-	a.reloadAutoLinks(autoLinks)
+	a.reloadEntities(entities)
+	a.reloadObjects(objects)
 	a.file = file
-	r := Reload{Left: needRestart(a.started, file)}
-	for _, c := range slices.Concat(logs, sockets, addresses, exchanges, bindings, autoLinks) {
+	r := Reload{Left: a.needRestart(file)}
+	for _, c := range slices.Concat(logs, entities, objects) {
 		r.Done = append(r.Done, c.String())
 	}
 	return r, nil
 }
 
+// reloads tells whether the sections of a type can change while the router runs.
+func (k *kind) reloads() bool {
+	switch {
+	case k.Name == "log":
+		return true
+	case stored(k.EntityType):
+		return k.Allows(opCreate) && k.Allows(opDelete)
+	}
+	return k.hasObjects()
+}
+
+// hasObjects tells whether the sections of a type are made and deleted by the
+// operations that requests for it run.
+func (k *kind) hasObjects() bool {
+	return !k.fixed && !k.live && k.Allows(opCreate) && k.Allows(opDelete) && k.coreOps[opCreate] != nil && k.coreOps[opDelete] != nil
+}
+
 // differences lists what the file changes in the sections of a type: what goes
 // first, then what comes or changes, each in file order.
-func (a *Agent) differences(file *config.Config, typeName string) []change {
-	k := a.kindOf(typeName)
-	before, after := sectionsByKey(a.file, typeName), sectionsByKey(file, typeName)
+func (a *Agent) differences(file *config.Config, k *kind) []change {
+	was, is := sections(a.file, k), sections(file, k)
+	before, after := byKey(was), byKey(is)
 	var changes []change
-	for _, e := range a.file.Of(typeName) {
-		if key := sectionKey(e); after[key] == nil {
-			changes = append(changes, change{k, key, e, nil})
+	for _, s := range was {
+		if after[s.key] == nil {
+			changes = append(changes, change{k, s.key, s.Entity, nil})
 		}
 	}
-	for _, e := range file.Of(typeName) {
-		key := sectionKey(e)
-		if old := before[key]; old == nil || !sameSettings(old, e) {
-			changes = append(changes, change{k, key, old, e})
+	for _, s := range is {
+		if old := before[s.key]; old == nil || !sameSettings(old, s.Entity) {
+			changes = append(changes, change{k, s.key, old, s.Entity})
 		}
 	}
 	return changes
 }
 
-func sectionsByKey(file *config.Config, typeName string) map[string]*config.Entity {
-	sections := map[string]*config.Entity{}
-	for _, e := range file.Of(typeName) {
-		sections[sectionKey(e)] = e
+// A section of a file and what tells it from the others.
+type section struct {
+	key string
+	*config.Entity
+}
+
+// sections lists those of a type in file order. Of those that say the same, two
+// autolinks for instance, the second is another one.
+func sections(file *config.Config, k *kind) []section {
+	var list []section
+	times := map[string]int{}
+	for _, e := range file.Of(k.Name) {
+		key := sectionKey(e)
+		if times[key]++; times[key] > 1 {
+			key += fmt.Sprintf(" (%d)", times[key])
+		}
+		list = append(list, section{key, e})
 	}
-	return sections
+	return list
+}
+
+func byKey(list []section) map[string]*config.Entity {
+	m := map[string]*config.Entity{}
+	for _, s := range list {
+		m[s.key] = s.Entity
+	}
+	return m
 }
 
 // sectionKey tells the sections of a type apart: an address by its pattern, in the
-// router's spelling, an exchange by its name, a binding and an autolink by what they
-// do, all others by their identity.
+// router's spelling; others that the router numbers by their name or, without one,
+// by all that they say; the rest by their identity.
 func sectionKey(e *config.Entity) string {
-	switch e.Type.Name {
-	case "router.config.exchange":
-		return exchangeKey(e)
-	case "router.config.binding":
-		return bindingKey(Binding(e))
-	}
 	if e.Type.Name == "router.config.address" {
-		prefix, pattern := trimAddress(e.Str("prefix")), trimAddress(e.Str("pattern"))
-		if prefix != "" {
-			return "address prefix " + prefix
-		}
-		return "address pattern " + pattern
+		return addressKey(e.Str("prefix"), e.Str("pattern"))
 	}
-	if e.Type.Name == "router.config.autoLink" {
-		return autoLinkKey(e)
+	if !strings.HasPrefix(e.Type.Name, "router.config.") {
+		identity, _ := config.Identity(e, nil)
+		return identity
 	}
-	identity, _ := config.Identity(e, nil)
-	return identity
+	if name := e.Str("name"); name != "" {
+		return e.Type.ShortName() + " " + name
+	}
+	key := e.Type.ShortName()
+	for _, name := range slices.Sorted(maps.Keys(e.Given)) {
+		key += fmt.Sprintf(" %s=%v", name, e.Attrs[name])
+	}
+	return key
+}
+
+func addressKey(prefix, pattern string) string {
+	if prefix := trimAddress(prefix); prefix != "" {
+		return "address prefix " + prefix
+	}
+	return "address pattern " + trimAddress(pattern)
 }
 
 func trimAddress(s string) string { return strings.Trim(s, "./") }
@@ -178,10 +224,10 @@ func (a *Agent) reloadLogs(changes []change) error {
 	return nil
 }
 
-// reloadSockets closes what goes or changes and then opens what comes, so that a
+// reloadEntities changes stored entities: it closes what goes or changes and then opens what comes, so that a
 // port may pass from one to another. What cannot be done, which would take a
 // server that is about to end, is said in the log.
-func (a *Agent) reloadSockets(changes []change) {
+func (a *Agent) reloadEntities(changes []change) {
 	for _, c := range changes {
 		if e := a.entity(c.key); c.before != nil && e != nil {
 			if err := a.remove(e); err != nil {
@@ -205,52 +251,107 @@ func (a *Agent) reloadSockets(changes []change) {
 	}
 }
 
-// reloadAddresses changes the address configurations. As at the start, one that
-// the router refuses is said in the log and no more (CFG D1, D6).
-func (a *Agent) reloadAddresses(changes []change) {
-	names := map[string]bool{}
-	for _, have := range a.core.AddressConfigs() {
-		names[have.Name] = true
-		for _, c := range changes {
-			if c.before == nil || trimAddress(c.before.Str("prefix")) != have.Prefix || trimAddress(c.before.Str("pattern")) != have.Pattern {
-				continue
-			}
-			if err := a.core.DeleteAddressConfig(have.ID); err != nil {
-				a.errorf("Error performing DELETE of %s: %v", c.key, err)
-			}
-			delete(names, have.Name)
+// An object of the core that the file made is known by its section's key.
+type object struct {
+	kind *kind
+	key  string
+}
+
+// LoadObjects makes what the configuration has of the types that requests can
+// create in the core, by the same operation. What the router refuses is said in
+// the log and left out (CFG D1, D6).
+func (a *Agent) LoadObjects() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, k := range a.kinds {
+		if !k.hasObjects() {
+			continue
 		}
+		for i, s := range sections(a.file, k) {
+			a.createObject(k, s, i)
+		}
+	}
+}
+
+// reloadObjects changes objects of core types by the operations that requests for
+// them run: first all that goes, what depends on others before them, and then all
+// that comes, so that an address may pass from one to another.
+func (a *Agent) reloadObjects(changes []change) {
+	restore := map[string]func(){}
+	for _, c := range slices.Backward(changes) {
+		identity, made := a.ofFile[object{c.kind, c.key}]
+		if c.before == nil || !made {
+			continue
+		}
+		if c.after != nil && c.kind.keep != nil {
+			restore[c.key] = c.kind.keep(a, identity)
+		}
+		delete(a.ofFile, object{c.kind, c.key})
+		a.runOwn(c.kind, opDelete, amqp.Map{{Key: "identity", Value: identity}}, nil)
 	}
 	for _, c := range changes {
 		if c.after == nil {
 			continue
 		}
-		wanted, err := AddressConfig(c.after)
-		for i := 0; wanted.Name == ""; i++ {
-			if name := fmt.Sprintf("address/%d", i); !names[name] {
-				wanted.Name = name
-			}
+		a.createObject(c.kind, section{c.key, c.after}, 0)
+		if restore[c.key] != nil {
+			restore[c.key]()
 		}
-		if err == nil {
-			_, err = a.core.AddAddressConfig(wanted)
-		}
-		if err != nil {
-			a.errorf("Error performing CREATE of %s: %s", c.kind.LongName, oneLine(err))
-			continue
-		}
-		names[wanted.Name] = true
 	}
 }
 
-// needRestart names what differs between two files and cannot change while the
-// router runs.
-func needRestart(started, file *config.Config) []string {
+// createObject makes an object of a section. One without a name gets the first
+// free one from the n-th on: in the file of the start it is that of its place (MG 5).
+func (a *Agent) createObject(k *kind, s section, n int) {
+	name := s.Str("name")
+	for taken := k.rows(a, Asker{}); name == ""; n++ {
+		free := fmt.Sprintf("%s/%d", k.ShortName(), n)
+		if _, found := find(taken, "name", free); !found {
+			name = free
+		}
+	}
+	var body amqp.Map
+	for _, key := range slices.Sorted(maps.Keys(s.Given)) {
+		body = append(body, amqp.MapEntry{Key: key, Value: wire(s.Attrs[key])})
+	}
+	if made := a.runOwn(k, opCreate, amqp.Map{{Key: "name", Value: name}}, body); made.Status == StatusCreated {
+		identity, _ := made.Body.(amqp.Map).Get("identity")
+		a.ofFile[object{k, s.key}] = scalarText(identity)
+	}
+}
+
+// runOwn runs an operation of the agent's own accord. As for a request, its error
+// is said in the log, but not that the object is gone already.
+func (a *Agent) runOwn(k *kind, op string, properties, body amqp.Map) Response {
+	properties = append(properties, amqp.MapEntry{Key: "operation", Value: op}, amqp.MapEntry{Key: "type", Value: k.LongName})
+	return a.handleCore(k, op, &Request{Properties: properties, Body: body})
+}
+
+// madeByFile tells the objects that the file made from those that were created by
+// request.
+func (a *Agent) madeByFile(k *kind, rows table) func(i int) bool {
+	made := map[string]bool{}
+	for o, identity := range a.ofFile {
+		if o.kind == k {
+			made[identity] = true
+		}
+	}
+	identity := rows.Column("identity")
+	return func(i int) bool { return made[scalarText(identity(i))] }
+}
+
+// needRestart names what differs between the file of the start and another one
+// and cannot change while the router runs.
+func (a *Agent) needRestart(file *config.Config) []string {
+	started := a.started
 	var left []string
-	for _, t := range config.Types() {
+	for _, k := range a.kinds {
+		t := k.EntityType
 		before, after := started.Of(t.Name), file.Of(t.Name)
-		switch t.Name {
-		case "log", "listener", "connector", "router.config.address", "router.config.exchange", "router.config.binding", "router.config.autoLink":
+		if k.reloads() {
 			continue
+		}
+		switch t.Name {
 		case "router", "policy": // one of each, always
 			for _, name := range attributeNames(t) {
 				// A router without an id has another one each time its file is read.

@@ -60,23 +60,9 @@ func parseFile(t *testing.T, text string) *config.Config {
 	return c
 }
 
-// startAddresses does what the server does at the start.
-func (b *bench) startAddresses(t *testing.T, c *config.Config) {
-	t.Helper()
-	for _, e := range c.Of("router.config.address") {
-		a, err := AddressConfig(e)
-		if err == nil {
-			_, err = b.core.AddAddressConfig(a)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestReloadAppliesTheDifference(t *testing.T) {
 	b := newBench(t, reloadConf)
-	b.startAddresses(t, b.file)
+	b.LoadObjects()
 	b.want(t, StatusCreated, "Created", attrs("host", "h", "port", "9"), "operation=CREATE", "type=listener", "name=by request")
 	b.server.calls = nil
 
@@ -97,13 +83,13 @@ func TestReloadAppliesTheDifference(t *testing.T) {
 	wantDone := []string{
 		"log/POLICY deleted", "log/SERVER changed",
 		"listener/h:2:goes deleted", "listener/h:2:comes created", "listener/h:3:differs changed",
-		"connector/far:4:out deleted", "connector/far:44:out created",
+		"connector/far:4:out deleted", "connector/far:44:out created", "vhost/v created",
 		"address pattern b.* deleted", "address prefix a changed", "address pattern c.* created",
 	}
 	if !slices.Equal(r.Done, wantDone) {
 		t.Errorf("done\n%s\nwant\n%s", strings.Join(r.Done, "\n"), strings.Join(wantDone, "\n"))
 	}
-	if want := []string{"router metadata", "vhost"}; !slices.Equal(r.Left, want) {
+	if want := []string{"router metadata"}; !slices.Equal(r.Left, want) {
 		t.Errorf("left %q, want %q", r.Left, want)
 	}
 	wantCalls := []string{
@@ -135,9 +121,13 @@ func TestReloadAppliesTheDifference(t *testing.T) {
 		t.Errorf("listeners %q, want %q", names, want)
 	}
 
+	if _, rows := rowsOf(t, b.ask(nil, "operation=QUERY", "entityType=vhost")); len(rows) != 1 || rows[0]["hostname"] != "v" {
+		t.Errorf("vhosts %v", rows)
+	}
+
 	// The same file again changes nothing, and what waits for a restart still does.
 	b.server.calls = nil
-	if r, err = b.Reload(parseFile(t, changed)); err != nil || len(r.Done) > 0 || len(b.server.calls) > 0 || len(r.Left) != 2 {
+	if r, err = b.Reload(parseFile(t, changed)); err != nil || len(r.Done) > 0 || len(b.server.calls) > 0 || len(r.Left) != 1 {
 		t.Errorf("second time: %+v, %v, server was told %q", r, err, b.server.calls)
 	}
 }
@@ -174,5 +164,45 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 				t.Errorf("SERVER shows %q", got)
 			}
 		})
+	}
+}
+
+// A type whose part of the router is missing waits for a restart.
+func TestReloadLeavesFixedTypes(t *testing.T) {
+	const link = "autoLink {\n direction: in\n address: a\n}\n"
+	b := newBench(t, standaloneConf+link)
+	b.kindOf("router.config.autoLink").fixed = true
+	r, err := b.Reload(parseFile(t, standaloneConf+link+link))
+	if err != nil || len(r.Done) > 0 || !slices.Equal(r.Left, []string{"autoLink"}) || len(b.autoLinks.list) > 0 {
+		t.Errorf("%+v, %v, %d autolinks", r, err, len(b.autoLinks.list))
+	}
+}
+
+// Sections that say the same are as many objects, and one of them may go.
+func TestReloadOfEqualSections(t *testing.T) {
+	const link = "autoLink {\n direction: in\n address: a\n}\n"
+	b := newBench(t, standaloneConf+link+link)
+	b.LoadObjects()
+	for _, step := range []struct {
+		file string
+		done []string
+		left []string // names
+	}{
+		{link + link, nil, []string{"autoLink/0", "autoLink/1"}},
+		{link, []string{"autoLink address=a direction=in (2) deleted"}, []string{"autoLink/0"}},
+		{link + link + link, []string{"autoLink address=a direction=in (2) created", "autoLink address=a direction=in (3) created"},
+			[]string{"autoLink/0", "autoLink/1", "autoLink/2"}},
+	} {
+		r, err := b.Reload(parseFile(t, standaloneConf+step.file))
+		if err != nil || !slices.Equal(r.Done, step.done) {
+			t.Errorf("done %q, want %q; %v", r.Done, step.done, err)
+		}
+		var names []string
+		for _, al := range b.autoLinks.list {
+			names = append(names, al.Name)
+		}
+		if !slices.Equal(names, step.left) {
+			t.Errorf("autolinks %q, want %q", names, step.left)
+		}
 	}
 }

@@ -129,22 +129,7 @@ func (s *Server) apply() error {
 		return applied("Exception", err)
 	}
 	s.announcePolicy(policy)
-	for i, e := range s.cfg.Of("router.config.address") {
-		a, err := management.AddressConfig(e)
-		if a.Name == "" {
-			a.Name = fmt.Sprintf("address/%d", i)
-		}
-		if err == nil {
-			_, err = s.router.AddAddressConfig(a)
-		}
-		if err != nil { // not fatal: CFG D1, D6
-			s.logf(logging.Agent, logging.Error, "Error performing CREATE of %s: %v", e.Type.LongName, err)
-		}
-	}
-	s.agent.LoadAutoLinks(func(err error) {
-		s.logf(logging.Agent, logging.Error, "Error performing CREATE of %s: %v", config.LongName("router.config.autoLink"), err)
-	})
-	s.agent.LoadExchanges()
+	s.agent.LoadObjects()
 	for _, e := range s.cfg.Of("connector") {
 		if err := s.CreateConnector(e); err != nil {
 			return applied("CError", err)

@@ -162,7 +162,7 @@ binding {
 	want("router.config.exchange", "ex", map[string]int64{"bindingCount": 3, "receivedCount": 3, "forwardedCount": 2, "droppedCount": 1, "divertedCount": 0})
 	want("router.config.binding", "b1", map[string]int64{"matchedCount": 1})
 	want("router.config.binding", "b2", map[string]int64{"matchedCount": 1})
-	want("router.config.binding", "binding/0", map[string]int64{"matchedCount": 2})
+	want("router.config.binding", "binding/2", map[string]int64{"matchedCount": 2})
 
 	rest := n.consumer(t, "A", "rest")
 	send("nothing", "accepted")
