@@ -316,7 +316,7 @@ var schemaTable = []EntityType{
 			{Name: "refusedConnections", Type: Integer, Graph: true, New: true,
 				Description: "connections turned away before their open"},
 			{Name: "failedConnections", Type: Integer, Graph: true, New: true,
-				Description: "connections that ended with an error after their open"},
+				Description: "connections that ended with an error after their open; to leave without a close is none"},
 			{Name: "lastError", Type: String, New: true,
 				Description: "why it does not listen or, if it does, why a connection was refused or failed last"},
 		},

@@ -75,6 +75,15 @@ func TestReasonsAreKept(t *testing.T) {
 	}
 	eventually(t, "the wrong protocol is counted, the look is not", func() bool { return r.ListenerStatus("listener/127.0.0.1:0:l").Refused == 1 })
 
+	// Nor is it to leave without a close, as the old tools do.
+	before := len(r.router.Connections())
+	nc = r.dialTo("l")
+	open(t, nc)
+	readFrame(t, nc) // its open: to close with that unread would be a reset, which is a failure
+	eventually(t, "the connection is there", func() bool { return len(r.router.Connections()) > before })
+	nc.Close()
+	eventually(t, "the connection is gone", func() bool { return len(r.router.Connections()) == before })
+
 	nc = r.dialTo("l")
 	open(t, nc)
 	if _, err := nc.Write(amqp.AppendFrame(nil, amqp.FrameAMQP, 0, &amqp.Transfer{})); err != nil {

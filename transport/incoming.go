@@ -71,8 +71,8 @@ func (in *Incoming) Serve(nc net.Conn, opened func()) *router.Failure {
 		What: router.ConnectionFailed, Where: o.Listener, ConnectionID: o.ID, Host: o.Host, User: o.User,
 	}
 	switch {
-	case err == nil, err == errAborted && !isOpen.Load():
-		return nil
+	case err == nil, err == errAborted:
+		return nil // who leaves without a word, as many clients do, has not failed
 	case isOpen.Load():
 		f.Container = container
 	default:
