@@ -142,8 +142,10 @@ func beat(ctx context.Context, sender *amqp.Sender, receiver *amqp.Receiver, tex
 	return err
 }
 
-// end stops the pulse and checks that no message was held up. The case has 50 ms;
-// what is checked leaves room for a machine that does other things besides.
+// end stops the pulse and checks that no message was held up: the case has 50 ms.
+// One message in a hundred may take longer: the client that sends 5 MB and 2,000
+// requests is in the process of the pulse, and shares its processors and its
+// garbage collector with it.
 func (p *pulse) end(t *testing.T) {
 	t.Helper()
 	p.stop()
@@ -155,7 +157,7 @@ func (p *pulse) end(t *testing.T) {
 	n := len(p.took)
 	median, most, worst := p.took[n/2], p.took[n*99/100], p.took[n-1]
 	t.Logf("%d messages meanwhile: median %v, 99%% within %v, worst %v", n, median, most, worst)
-	const bound = 500 * time.Millisecond
+	const bound = 50 * time.Millisecond
 	if n < 20 || most > bound && !rig.Raced() {
 		t.Errorf("%d messages, 99%% of them within %v; want 20 at least, and %v", n, most, bound)
 	}
