@@ -58,7 +58,8 @@ passes each message on to whoever receives from its address, with its settlement
 	r.section("SIGNALS")
 	r.item("SIGTERM, SIGQUIT, SIGINT", "End the router.")
 	r.item("SIGHUP", `Read the configuration again and apply what can change while the router runs: listeners, connectors,
-addresses and log levels. A warning names what cannot. Log files are opened anew.`)
+addresses, autolinks, exchanges, bindings, profiles, vhosts and log levels. A warning names what cannot.
+Log files are opened anew.`)
 	r.section("EXIT STATUS")
 	r.item("0", "The router was ended by SIGTERM or SIGQUIT, or what was asked for was printed.")
 	r.item("1", "The command line or the configuration is wrong, or the router could not start.")
