@@ -124,6 +124,15 @@ func (a *Attach) Append(b []byte) []byte {
 	return c.done()
 }
 
+// Clone returns a copy of a that shares no memory with it.
+func (a *Attach) Clone() *Attach {
+	var c Attach
+	if _, err := c.Decode(a.Append(nil)); err != nil {
+		panic("amqp: attach does not survive encoding: " + err.Error())
+	}
+	return &c
+}
+
 // Decode sets a to the attach at the start of body and returns its length. A
 // source or target of a type the standard does not have is amqp:not-implemented.
 func (a *Attach) Decode(body []byte) (n int, err error) {

@@ -25,6 +25,7 @@ type Link struct {
 	received    atomic.Uint32
 	creditLimit atomic.Uint32
 	Draining    bool // the drain flag of our flows
+	Choked      bool // our flows tell no credit, though the peer may use what it has been told of
 	inProgress  bool // the reader is within a delivery of several frames
 	inSettled   bool
 	inID        Serial
@@ -312,15 +313,23 @@ func (l *Link) setCredit(count Serial, credit uint32) {
 }
 
 // Drained gives all remaining credit back, as a drain asks (part 2 §2.6.7); a flow tells it.
-func (l *Link) Drained() {
-	l.deliveryCount += Serial(l.credit)
-	l.credit = 0
+func (l *Link) Drained() { l.DrainedBy(l.credit) }
+
+// DrainedBy gives n of the credit back, or what there is; a flow tells it.
+func (l *Link) DrainedBy(n uint32) {
+	n = min(n, l.credit)
+	l.deliveryCount += Serial(n)
+	l.credit -= n
 	l.FlowDue()
 }
+
+// DeliveryCount is how many deliveries the receiving peer knows, or will know, as sent.
+func (l *Link) DeliveryCount() Serial { return l.deliveryCount }
 
 // OutDelivery is what a transfer says of a delivery besides its payload.
 type OutDelivery struct {
 	Tag     uint64 // sent as 8 octets; unique on the link among unsettled deliveries
+	RawTag  []byte // sent instead of Tag, when not nil; at most 32 octets
 	Format  uint32
 	Settled bool
 	State   Raw  // sent with the first frame, or behind it if that has no room
@@ -342,7 +351,7 @@ func (l *Link) Send(d *OutDelivery, p1, p2, p3 []byte) Serial {
 		l.Start(d)
 		if d.State != nil && !l.Fits(len(p1)+len(p2)+len(p3)+len(d.State)) {
 			l.stateApart(d)
-			d = &OutDelivery{Tag: d.Tag, Format: d.Format, Settled: d.Settled, Resume: d.Resume}
+			d = &OutDelivery{Tag: d.Tag, RawTag: d.RawTag, Format: d.Format, Settled: d.Settled, Resume: d.Resume}
 		}
 		if rest := l.sendFrame(d, true, true, false, p1, p2, p3); rest > 0 {
 			panic("amqp: Send of more than a frame")
@@ -360,7 +369,12 @@ func (l *Link) Send(d *OutDelivery, p1, p2, p3 []byte) Serial {
 	b := append(c.Out, 0, 0, 0, 0, 2, 0, byte(s.channel>>8), byte(s.channel), 0, 0x53, CodeTransfer, 0xc0, 0, 5)
 	b = appendUint(b, l.handle)
 	b = appendUint(b, uint32(id))
-	b = append(b, 0xa0, 8, byte(d.Tag>>56), byte(d.Tag>>48), byte(d.Tag>>40), byte(d.Tag>>32), byte(d.Tag>>24), byte(d.Tag>>16), byte(d.Tag>>8), byte(d.Tag))
+	if d.RawTag == nil {
+		b = append(b, 0xa0, 8, byte(d.Tag>>56), byte(d.Tag>>48), byte(d.Tag>>40), byte(d.Tag>>32), byte(d.Tag>>24), byte(d.Tag>>16), byte(d.Tag>>8), byte(d.Tag))
+	} else {
+		b = append(b, 0xa0, byte(len(d.RawTag)))
+		b = append(b, d.RawTag...)
+	}
 	b = appendUint(b, d.Format)
 	if d.Settled {
 		b = append(b, 0x41)
@@ -460,6 +474,9 @@ func (l *Link) sendFrame(d *OutDelivery, first, last, aborted bool, p1, p2, p3 [
 		}
 		t.DeliveryID = Some(uint32(l.outID))
 		t.DeliveryTag = tag[:]
+		if d.RawTag != nil {
+			t.DeliveryTag = d.RawTag
+		}
 		t.MessageFormat = Some(d.Format)
 		t.Settled = Some(d.Settled)
 		t.Resume = d.Resume

@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -291,6 +292,97 @@ func TestDrainOut(t *testing.T) {
 	v.wantEvents("flow out credit=2 drain=false")
 	out.FlowDue()
 	v.want(answer(10, 2, false))
+}
+
+// TestDrainedInPart: credit can be given back in part, and never more than there is.
+func TestDrainedInPart(t *testing.T) {
+	v, _ := inSession(t)
+	out := v.attachReceiver("out", 1)
+	v.manual = true
+	v.peer(&Flow{NextIncomingID: Some[uint32](0), IncomingWindow: 1000, Handle: Some[uint32](1), DeliveryCount: Some[uint32](0), LinkCredit: Some[uint32](10), Drain: true})
+	v.wantEvents("flow out credit=10 drain=true")
+	for _, tt := range []struct{ n, count, credit uint32 }{{4, 4, 6}, {100, 10, 0}} {
+		out.DrainedBy(tt.n)
+		v.want(&Flow{NextIncomingID: Some[uint32](0), IncomingWindow: 2048, OutgoingWindow: unlimited,
+			Handle: Some(out.Handle()), DeliveryCount: Some(tt.count), LinkCredit: Some(tt.credit), Drain: true})
+		if out.DeliveryCount() != Serial(tt.count) || out.Credit() != tt.credit {
+			t.Errorf("drained by %d: count %d, credit %d", tt.n, out.DeliveryCount(), out.Credit())
+		}
+	}
+}
+
+// TestChoked: a sender is told that there is no credit, and may still use what it has been told of
+// before.
+func TestChoked(t *testing.T) {
+	v, _ := inSession(t)
+	in := v.attachSender("in", 1, 0)
+	v.grant(in, 5)
+	in.Choked = true
+	in.FlowDue()
+	flow := func(next, count, credit uint32) *Flow {
+		return &Flow{NextIncomingID: Some(next), IncomingWindow: 2048, OutgoingWindow: unlimited,
+			Handle: Some(in.Handle()), DeliveryCount: Some(count), LinkCredit: Some(credit)}
+	}
+	v.want(flow(0, 0, 0))
+	v.peerTransfer(presettled(1, 0), "")
+	v.wantEvents(`transfer in id=0 settled=true ""`)
+	if in.CreditOut() != 4 {
+		t.Errorf("credit %d", in.CreditOut())
+	}
+	in.Choked = false
+	in.FlowDue()
+	v.want(flow(1, 1, 4))
+}
+
+// TestRawTag: a delivery tag goes out as it is given, in one frame or with the first of several.
+func TestRawTag(t *testing.T) {
+	v, _ := inSession(t)
+	out := v.attachReceiver("out", 1)
+	v.giveCredit(out, 9)
+	for i, tag := range [][]byte{{}, {7}, make([]byte, 32)} {
+		id := uint32(2 * i)
+		out.Send(&OutDelivery{Tag: 1, RawTag: tag}, nil, nil, nil)
+		v.want(&Transfer{DeliveryID: Some(id), DeliveryTag: tag, MessageFormat: Some[uint32](0), Settled: Some(false)})
+		d := &OutDelivery{Tag: 1, RawTag: tag, Format: 3}
+		out.Start(d)
+		out.SendFrames(d, true, false, []byte("a"), 1000)
+		v.wantTransfer(v.session.Channel(), &Transfer{DeliveryID: Some(id + 1), DeliveryTag: tag, MessageFormat: Some[uint32](3), Settled: Some(false), More: true}, "a")
+		out.SendFrames(&OutDelivery{}, false, true, []byte("b"), 1000)
+		v.wantTransfer(v.session.Channel(), &Transfer{}, "b")
+	}
+}
+
+// TestHasLink: a name is taken until both ends have detached.
+func TestHasLink(t *testing.T) {
+	v, _ := inSession(t)
+	in := v.attachSender("in", 1, 0)
+	s := in.Session
+	if !s.HasLink("in", RoleReceiver) || s.HasLink("in", RoleSender) || s.HasLink("other", RoleReceiver) {
+		t.Error("names of one attached link")
+	}
+	v.manual = true
+	in.Detach(true, nil)
+	v.wantAny(&Detach{})
+	if !s.HasLink("in", RoleReceiver) {
+		t.Error("the name is free before the peer has detached")
+	}
+	v.peer(&Detach{Handle: 1, Closed: true})
+	if s.HasLink("in", RoleReceiver) {
+		t.Error("the name is not free")
+	}
+}
+
+// TestAttachClone: a copy says the same and shares nothing.
+func TestAttachClone(t *testing.T) {
+	a := &Attach{Name: "n", Role: RoleReceiver, Source: &Source{Address: Some("a"), Capabilities: AppendValue(nil, Symbol("c"))}, Target: &Target{}, Properties: AppendValue(nil, Map{})}
+	c := a.Clone()
+	if !bytes.Equal(c.Append(nil), a.Append(nil)) {
+		t.Errorf("copied %+v", c)
+	}
+	a.Source.Capabilities[2] = 'x'
+	if c.Source.Capabilities.HasSymbol("x") {
+		t.Error("memory is shared")
+	}
 }
 
 // TestDrainIn: a sender that we drain gives its credit back; never more than it had (RT E47).

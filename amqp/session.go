@@ -127,6 +127,10 @@ func (s *Session) enqueue() {
 	}
 }
 
+// HasLink reports whether a link of that name and role of ours is not forgotten yet: a new one of
+// the same name would be taken for it.
+func (s *Session) HasLink(name string, role Role) bool { return s.names[linkName{name, role}] != nil }
+
 // Links calls f for every link that is attached on either side.
 func (s *Session) Links(f func(*Link)) {
 	s.byRemote.each(f)
@@ -224,6 +228,9 @@ func (s *Session) sendFlow(l *Link) {
 			dc := l.received.Load()
 			f.DeliveryCount = Opt[uint32]{dc, l.remoteAttached}
 			f.LinkCredit = Some(uint32(max(Serial(l.creditLimit.Load()).Diff(Serial(dc)), 0)))
+			if l.Choked {
+				f.LinkCredit.V = 0
+			}
 			f.Drain = l.Draining
 		}
 	}
