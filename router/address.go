@@ -12,11 +12,17 @@ const (
 	classTopo   = 'T'
 	classArea   = 'A'
 	classEdge   = 'H'
+
+	// Of link routes: a prefix or a pattern, for links of senders or of receivers.
+	classRouteIn    = 'C'
+	classRouteOut   = 'D'
+	classPatternIn  = 'E'
+	classPatternOut = 'F'
 )
 
-// plainAddress takes the decoration off an address: scheme, host, one leading slash and one
+// PlainAddress takes the decoration off an address: scheme, host, one leading slash and one
 // trailing dot or slash (RT E40).
-func plainAddress(s string) string {
+func PlainAddress(s string) string {
 	if i := strings.IndexByte(s, ':'); i > 0 && i+1 < len(s) && s[i+1] == '/' && strings.IndexByte(s[:i], '/') < 0 {
 		if strings.HasPrefix(s[i+1:], "//") {
 			rest := s[i+3:]
@@ -61,7 +67,7 @@ func mobileKey(phase byte, text string) addressKey {
 
 // keyOf returns the key of an address as written by a client. ok is false when it names nothing.
 func (r *Router) keyOf(written string, phase byte) (key addressKey, ok bool) {
-	a := plainAddress(written)
+	a := PlainAddress(written)
 	if a == "" {
 		return "", false
 	}

@@ -37,8 +37,8 @@ func TestPlainAddress(t *testing.T) {
 		"":                        "",
 		strings.Repeat("x", 2019): strings.Repeat("x", 2019),
 	} {
-		if got := plainAddress(in); got != want {
-			t.Errorf("plainAddress(%q) = %q, want %q", in, got, want)
+		if got := PlainAddress(in); got != want {
+			t.Errorf("PlainAddress(%q) = %q, want %q", in, got, want)
 		}
 	}
 }

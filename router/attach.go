@@ -41,6 +41,8 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 		c.mu.Lock()
 		near.adoptIn(in, capability)
 		c.mu.Unlock()
+	case r.routeLink(c, in, nil, a): // RT F4
+		return
 	case a.Coordinator != nil:
 		refusal = errNoCoordinator // RT E21
 	case a.Target == nil || a.Target.Address.V == "" && !a.Target.Dynamic:
@@ -123,6 +125,8 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 		if !closed {
 			r.serveOut(out)
 		}
+		return
+	case r.routeLink(c, nil, out, a):
 		return
 	case a.Source == nil || a.Source.Address.V == "" && !a.Source.Dynamic:
 		refusal = errNoRoute
@@ -271,7 +275,7 @@ func (r *Router) bind(c *Conn, written string, capabilities []amqp.Symbol, recei
 	if !ok {
 		return nil, errNoRoute
 	}
-	text := plainAddress(written)
+	text := PlainAddress(written)
 	if key.class() == classMobile && c.tenant != "" {
 		text = c.tenant + text
 		key = mobileKey('0', text)

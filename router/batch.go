@@ -20,7 +20,8 @@ type batch struct {
 
 	// Scratch of the reader that uses the batch.
 	messages []message
-	events   []event   // for the core; what they hold may alias the read buffer
+	events   []event // for the core; what they hold may alias the read buffer
+	routed   []routedMessage
 	links    []*inLink // with messages in this read
 	targets  []*outLink
 	arena    []byte // rewritten annotations; valid until the read or the batch is done
@@ -36,6 +37,7 @@ type work struct {
 	ends    []senderEnd
 	runs    []inRun
 	credits []inCredit
+	words   []linkWord
 	resumes []*session
 }
 
@@ -45,6 +47,7 @@ const (
 	opMessage opKind = iota // a complete message
 	opStream                // the first octets of a stream
 	opChunk                 // more of a stream
+	opRouted                // a complete message on a routed link
 )
 
 // op is a copy of a message, or a part of one, on its way to an out-link.
@@ -60,7 +63,7 @@ type op struct {
 	format  uint32
 	at      uint32
 	state   amqp.Raw
-	parts   [3][]byte
+	parts   [3][]byte // of a routed link, the last one is the delivery tag
 	stream  *stream
 }
 
@@ -98,7 +101,7 @@ func (r *Router) newBatch() *batch {
 }
 
 func (b *batch) done() {
-	if cap(b.messages) > 8192 || cap(b.arena) > 1<<20 || len(b.work) > 1024 {
+	if cap(b.messages) > 8192 || cap(b.routed) > 8192 || cap(b.arena) > 1<<20 || len(b.work) > 1024 {
 		return // grown by a rare load: leave it to the collector
 	}
 	for i := range b.work[:b.used] {
@@ -190,7 +193,7 @@ func (b *batch) post(ev event) { b.events = append(b.events, ev) }
 // busy reports whether run has more to do than to write.
 func (b *batch) busy() bool {
 	for _, i := range b.pending {
-		if w := &b.work[i]; len(w.ops)+len(w.ends)+len(w.runs)+len(w.credits)+len(w.resumes) > 0 {
+		if w := &b.work[i]; len(w.ops)+len(w.ends)+len(w.runs)+len(w.credits)+len(w.words)+len(w.resumes) > 0 {
 			return true
 		}
 	}
@@ -292,6 +295,7 @@ func (b *batch) run() {
 		w.ends, s.ends = s.ends[:0], w.ends
 		w.runs, s.runs = s.runs[:0], w.runs
 		w.credits, s.credits = s.credits[:0], w.credits
+		w.words, s.words = s.words[:0], w.words
 		w.resumes, s.resumes = s.resumes[:0], w.resumes
 		c.mu.Lock()
 		c.readyOut()
@@ -314,6 +318,9 @@ func (b *batch) run() {
 				k.in.creditLocked(k.n)
 			}
 		}
+		for i := range s.words {
+			c.linkSays(&s.words[i], b)
+		}
 		for _, sess := range s.resumes {
 			if sess.holding.CompareAndSwap(true, false) && !sess.s.Ended() {
 				sess.s.Hold = false
@@ -325,6 +332,7 @@ func (b *batch) run() {
 		clear(s.ends)
 		clear(s.runs)
 		clear(s.credits)
+		clear(s.words)
 		clear(s.resumes)
 	}
 }

@@ -644,13 +644,13 @@ func (c *Conn) mustRenewWindows() bool { return len(c.b.links) > 0 }
 func (c *Conn) renewWindows() {
 	for i, in := range c.b.links {
 		s := in.sess
-		if s.held.Load() > heldHigh {
+		if high := s.holdAt(); s.held.Load() > high {
 			if !s.holding.Load() {
 				c.mu.Lock()
 				s.holding.Store(true)
 				s.s.Hold = true
 				c.mu.Unlock()
-				if s.held.Load() <= heldLow { // drained meanwhile: nobody else will resume it
+				if s.held.Load() <= high/2 { // drained meanwhile: nobody else will resume it
 					c.b.resume(s)
 				}
 			}

@@ -305,7 +305,7 @@ func (e engine) RemoteDetach(l *amqp.Link, d *amqp.Detach) {
 		e.b.post(event{kind: eventDetach, conn: e.Conn, in: k, closed: d.Closed, err: d.Error.Clone()})
 	case *outLink:
 		e.closeOut(k, e.b)
-		e.b.post(event{kind: eventDetach, conn: e.Conn, out: k, closed: d.Closed, err: d.Error.Clone()})
+		e.b.postOut(event{kind: eventDetach, conn: e.Conn, out: k, closed: d.Closed, err: d.Error.Clone()})
 	}
 }
 
@@ -317,7 +317,7 @@ func (e engine) LinkFailed(l *amqp.Link, err *amqp.Error) {
 		e.b.post(event{kind: eventDetach, conn: e.Conn, in: k, closed: true, err: err})
 	case *outLink:
 		e.closeOut(k, e.b)
-		e.b.post(event{kind: eventDetach, conn: e.Conn, out: k, closed: true, err: err})
+		e.b.postOut(event{kind: eventDetach, conn: e.Conn, out: k, closed: true, err: err})
 	}
 	e.b.touch(e.Conn)
 	e.r.logf("ROUTER_CORE", Info, "[C%d] link %q detached: %v", e.o.ID, l.Name, err)
@@ -333,6 +333,9 @@ func (e engine) LinkFlow(l *amqp.Link, f *amqp.Flow, drained uint32) {
 			k.zeroAt = e.b.now
 		}
 		k.drained = false
+		if k.pair != nil {
+			k.passCredit(e.b)
+		}
 		if k.up {
 			e.readyOut()
 			e.drain(k, e.b)
@@ -340,7 +343,10 @@ func (e engine) LinkFlow(l *amqp.Link, f *amqp.Flow, drained uint32) {
 		}
 	case *inLink:
 		if drained > 0 {
-			if k.withheld {
+			if k.pair != nil {
+				out := k.pair.out
+				e.b.word(out.conn, linkWord{kind: wordDrained, out: out, n: drained})
+			} else if k.withheld {
 				k.pending += drained
 				k.usedLocked(e.b.now)
 			} else {

@@ -143,6 +143,7 @@ type item struct {
 	format  uint32
 	state   amqp.Raw
 	data    []byte // what is left to send of a complete message
+	tag     []byte // to be sent; nil = a new one
 	stream  *stream
 	started bool
 	owes    *inLink // gets one credit when this leaves the queue

@@ -53,6 +53,10 @@ func (e engine) Transfer(l *amqp.Link, t *amqp.Transfer, payload []byte) *amqp.E
 		in.listed = true
 		c.b.links = append(c.b.links, in)
 	}
+	if in.pair != nil {
+		c.passTransfer(in, t, payload)
+		return nil
+	}
 	state, _ := relayed(t.State) // RT F72, F73
 	p := in.partial
 	if p == nil {
@@ -297,6 +301,9 @@ func (c *Conn) resolve(m *message, s *amqp.Sections) {
 // sessions first, under one lock, so that no answer can come before its record.
 func (c *Conn) routeRead() {
 	b := c.b
+	if len(b.routed) > 0 {
+		c.passRead()
+	}
 	if len(b.messages) == 0 {
 		return
 	}

@@ -186,6 +186,9 @@ func (r *Router) act(a linkstate.Action) {
 			r.setRoute(&a.Routes[i])
 		}
 		r.maxHops.Store(int32(a.Radius))
+		if r.routing != nil {
+			r.routing.CostsChanged()
+		}
 	case linkstate.RemoteAdded:
 		if n := r.nodes[a.Router]; n != nil {
 			r.mapAddress(addressKey(a.Key), n, a.Hint)
@@ -484,7 +487,12 @@ func (r *Router) scrubStreams() {
 // its last (IR 2.12).
 func (r *Router) localDestination(a *address, has bool) {
 	has = has || a.exchange != nil // RT X6
-	if r.net == nil || a.key.class() != classMobile || has == a.advertised {
+	switch a.key.class() {
+	case classMobile, classRouteIn, classRouteOut, classPatternIn, classPatternOut:
+	default:
+		return
+	}
+	if r.net == nil || has == a.advertised {
 		return
 	}
 	a.advertised = has

@@ -20,6 +20,16 @@ type session struct {
 
 	// frameSize is a running mean of the payload of incoming transfers, kept by the reader.
 	frameSize int
+
+	routed atomic.Bool // it has routed links, of which a blocked one must not hold the others
+}
+
+// holdAt is how much may wait of what came in on the session before its window is held.
+func (s *session) holdAt() int64 {
+	if s.routed.Load() {
+		return routedHeld
+	}
+	return heldHigh
 }
 
 // Bounds of what one session may have waiting of streamed messages, in octets, and of the
@@ -129,6 +139,7 @@ type inLink struct {
 	own      *Link // set when the router attached it for an owner
 	kind     linkKind
 	priority uint32
+	pair     *pair  // set on a routed link, before any credit
 	template []byte // x-opt-qd.to of what comes in here: the target as attached
 	source   string // for log lines
 	attached uint32 // second
@@ -168,6 +179,7 @@ type partial struct {
 
 	format  uint32
 	state   amqp.Raw
+	tag     []byte // of a routed link, until it is passed on
 	buf     []byte // until it is routed
 	pooled  bool
 	d       *delivery
@@ -242,7 +254,7 @@ func (in *inLink) usedLocked(now int64) {
 // creditLocked returns n credit to the sender, or keeps it while nobody wants its messages.
 func (in *inLink) creditLocked(n uint32) {
 	switch {
-	case in.closed || in.router:
+	case in.closed || in.router || in.pair != nil: // RT L26
 	case in.withheld:
 		in.pending += n
 	default:
@@ -290,8 +302,9 @@ type outLink struct {
 	own      *Link      // set when the router attached it for an owner
 	kind     linkKind
 	priority uint32
-	fallback bool // to a fallback destination (RT F45)
-	settles  bool // the receiver asked for settled deliveries (RT F75)
+	fallback bool  // to a fallback destination (RT F45)
+	settles  bool  // the receiver asked for settled deliveries (RT F75)
+	pair     *pair // set on a routed link, before it is up
 	source   string
 	target   string // for log lines
 	attached uint32
@@ -313,6 +326,13 @@ type outLink struct {
 	zeroAt  int64 // since when there is no credit, in nanoseconds; 0 = there is some
 	blocked bool
 	up      bool
+
+	// Of a routed link, guarded by conn.mu too.
+	passed amqp.Serial  // the delivery-count up to which the sender has been given credit
+	drains uint32       // credit that the sender has drained, to be taken when the queue is empty
+	held   int          // octets in the queue
+	excess int          // those of them that count against the sender's session
+	ending *amqp.Detach // to be sent when the queue is empty
 
 	// Owned by the core.
 	bound   bool

@@ -174,6 +174,10 @@ func (r *Router) mapAddress(key addressKey, n *node, hint linkstate.Treatment) {
 			dist, priority = cfg.Distribution, int32(cfg.Priority)
 		}
 	}
+	switch key.class() {
+	case classRouteIn, classRouteOut, classPatternIn, classPatternOut:
+		dist = LinkBalanced
+	}
 	if dist == Unavailable || key.class() == classMobile && key[1] == phaseFallback {
 		dist = Balanced // RT F6, F42
 	}
@@ -186,6 +190,7 @@ func (r *Router) mapAddress(key addressKey, n *node, hint linkstate.Treatment) {
 	a.remotes = append(a.remotes[:len(a.remotes):len(a.remotes)], n)
 	n.mapped[key] = struct{}{}
 	r.publish(a)
+	r.learned(a, n, true)
 }
 
 // unmapAddress takes a router off an address.
@@ -195,6 +200,7 @@ func (r *Router) unmapAddress(key addressKey, n *node) {
 	if a == nil || !a.removeRemote(n) {
 		return
 	}
+	r.learned(a, n, false)
 	r.publish(a)
 	r.dropIfUnused(a)
 }

@@ -93,7 +93,7 @@ func (c *Conn) undeliverable(ref copyRef, owes *inLink, settled bool, out *outLi
 // for a while they do not, and overload drops the older ones (RT F93). So it does at once with
 // those that hold nobody's credit: further copies of a multicast, messages of this router.
 func (c *Conn) hold(out *outLink, it item, b *batch) {
-	if it.settled && it.stream == nil {
+	if it.settled && it.stream == nil && out.pair == nil { // RT L30
 		if out.stalled || it.owes == nil {
 			if it.owes != nil {
 				b.credit(it.owes, false)
@@ -181,16 +181,22 @@ func (c *Conn) payOwing(now int64) {
 
 // drain sends from the head of a link's queue what credit, session window and output allow.
 func (c *Conn) drain(out *outLink, b *batch) {
+	if out.pair != nil && !out.up { // the far end is not attached yet (RT L7)
+		return
+	}
 	for out.queue.n > 0 && c.sendHead(out, out.queue.at(0), b) {
 		out.queue.pop()
 		out.counts.undelivered--
 	}
 	credit := out.l.Credit()
 	out.credit.Store(int32(min(credit, 1<<30)))
-	if out.l.Drain && !out.drained && (out.queue.n == 0 || credit == 0 && !out.queue.at(0).started) {
+	if out.l.Drain && !out.drained && (out.queue.n == 0 || credit == 0 && !out.queue.at(0).started) && (out.pair == nil || credit == 0) {
 		out.drainedLocked(b.now)
 	}
 	if out.queue.n == 0 {
+		if out.pair != nil {
+			c.emptied(out, b)
+		}
 		return
 	}
 	head := out.queue.at(0)
@@ -232,6 +238,9 @@ func (c *Conn) sendHead(out *outLink, it *item, b *batch) bool {
 	} else {
 		n, began := out.l.SendFrames(&od, first, true, it.data, outputRoom-len(c.eng.Out))
 		it.data = it.data[n:]
+		if out.pair != nil {
+			out.keep(-n, b)
+		}
 		if len(it.data) > 0 || !began {
 			return false
 		}
@@ -247,7 +256,7 @@ func (c *Conn) start(out *outLink, it *item, od *amqp.OutDelivery, b *batch) (fi
 		return false
 	}
 	c.tags++
-	od.Tag = c.tags
+	od.Tag, od.RawTag = c.tags, it.tag
 	id := out.l.Start(od)
 	out.usedLocked(b.now)
 	it.started = true
@@ -298,6 +307,9 @@ func (c *Conn) abortItem(out *outLink, it *item, b *batch) {
 		b.credit(it.owes, false)
 	}
 	if !it.started {
+		if out.pair != nil { // the receiver keeps its credit, and so must the sender
+			b.unused(out.pair.in)
+		}
 		return
 	}
 	out.l.Abort(&amqp.OutDelivery{})
@@ -333,6 +345,10 @@ func (k *chunk) free() {
 // release notes that n octets of a stream no longer wait.
 func (s *stream) release(n int, b *batch) {
 	s.held -= n
+	if s.out.pair != nil {
+		s.out.keep(-n, b)
+		return
+	}
 	if n > 0 && s.source.held.Add(int64(-n)) <= heldLow && s.source.holding.Load() {
 		b.resume(s.source)
 	}
@@ -349,6 +365,10 @@ func (s *stream) drop(b *batch) {
 
 // transmitStream takes in the first or a later piece of a stream.
 func (c *Conn) transmitStream(o *op, b *batch) {
+	if o.kind == opRouted {
+		c.transmitRouted(o, b)
+		return
+	}
 	out, s := o.out, o.stream
 	if s.dead {
 		return
@@ -361,7 +381,11 @@ func (c *Conn) transmitStream(o *op, b *batch) {
 		return
 	}
 	if o.kind == opStream {
-		c.hold(out, item{ref: o.ref, settled: o.settled, format: o.format, state: o.state, stream: s, owes: o.in, at: o.at}, b)
+		it := item{ref: o.ref, settled: o.settled, format: o.format, state: o.state, stream: s, owes: o.in, at: o.at}
+		if out.pair != nil {
+			it.tag, o.parts[2] = append([]byte{}, o.parts[2]...), nil
+		}
+		c.hold(out, it, b)
 	}
 	if out.kind == linkStream && (o.last || o.aborted) { // back to its pool (RT F60)
 		out.near.idle = append(out.near.idle, out)
@@ -386,7 +410,11 @@ func (c *Conn) transmitStream(o *op, b *batch) {
 			s.chunks = append(s.chunks, newChunk(p))
 		}
 		s.held += len(p)
-		s.source.held.Add(int64(len(p)))
+		if out.pair != nil {
+			out.keep(len(p), b)
+		} else {
+			s.source.held.Add(int64(len(p)))
+		}
 	}
 	c.drain(out, b)
 }
@@ -395,7 +423,7 @@ func (c *Conn) transmitStream(o *op, b *batch) {
 // takes what has gone off o.parts and reports whether nothing is left to be done.
 func (c *Conn) sendDirect(out *outLink, o *op, b *batch) bool {
 	s := o.stream
-	if out.queue.n == 0 {
+	if out.queue.n == 0 || out.pair != nil && !out.up {
 		return false
 	}
 	head := out.queue.at(0)
@@ -483,6 +511,9 @@ func (c *Conn) closeOut(out *outLink, b *batch) {
 		}
 	}
 	out.queue = queue{}
+	if out.pair != nil {
+		out.keep(-out.held, b)
+	}
 	out.counts.undelivered = 0
 	var gone []amqp.Serial
 	out.sess.out.All(func(id amqp.Serial, ref copyRef) bool {
@@ -556,7 +587,7 @@ func (c *Conn) loseSession(s *amqp.Session, b *batch) {
 			b.post(event{kind: eventLost, in: k, conn: c, lost: lossText(c)})
 		case *outLink:
 			c.closeOut(k, b)
-			b.post(event{kind: eventLost, out: k, conn: c, lost: lossText(c)})
+			b.postOut(event{kind: eventLost, out: k, conn: c, lost: lossText(c)})
 		}
 		l.Owner = nil
 	})

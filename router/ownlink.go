@@ -61,6 +61,11 @@ func (k *Core) Attach(c *Conn, class SessionClass, a *amqp.Attach, owner LinkOwn
 	a.SndSettleMode, a.RcvSettleMode = amqp.Some(amqp.SndSettleModeMixed), amqp.Some(amqp.RcvSettleModeFirst)
 	a.MaxMessageSize = amqp.Some(uint64(0))
 	own := &Link{r: r, owner: owner, conn: c}
+	for name := a.Name; sess.s.HasLink(a.Name, a.Role); {
+		// Two peers that call themselves the same, or one that is back before the other end knows
+		// that it went: a second link of that name would end the connection (RT E8).
+		a.Name = name + "@" + RandomName()
+	}
 	l := sess.s.NewLink(a.Name, a.Role)
 	id, now := r.NextIdentity(), r.now()
 	if a.Role == amqp.RoleReceiver {

@@ -2,10 +2,10 @@ package router
 
 import "strings"
 
-// patterns maps address patterns to values. Tokens are split at '.' and '/'; '*' stands for
+// Patterns maps address patterns to values. Tokens are split at '.' and '/'; '*' stands for
 // exactly one token, '#' for any number of them. The best match is decided token by token from
-// the left: exact, then '*', then '#' (RT F9, F10).
-type patterns[T any] struct {
+// the left: exact, then '*', then '#' (RT F9, F10). Nobody may change it while others use it.
+type Patterns[T any] struct {
 	root patternNode[T]
 }
 
@@ -71,8 +71,8 @@ func (n *patternNode[T]) step(token string, create bool) *patternNode[T] {
 	return next
 }
 
-// add records v for a pattern and reports false when the pattern has a value already.
-func (p *patterns[T]) add(pattern string, v T) bool {
+// Add records v for a pattern and reports false when the pattern has a value already.
+func (p *Patterns[T]) Add(pattern string, v T) bool {
 	n := &p.root
 	for _, t := range normalPattern(splitTokens(pattern)) {
 		n = n.step(t, true)
@@ -84,20 +84,53 @@ func (p *patterns[T]) add(pattern string, v T) bool {
 	return true
 }
 
-// remove forgets a pattern.
-func (p *patterns[T]) remove(pattern string) {
+// Get returns the value of a pattern itself.
+func (p *Patterns[T]) Get(pattern string) (v T, ok bool) {
 	n := &p.root
 	for _, t := range normalPattern(splitTokens(pattern)) {
 		if n = n.step(t, false); n == nil {
-			return
+			return v, false
 		}
 	}
-	var zero T
-	n.value, n.set = zero, false
+	return n.value, n.set
 }
 
-// match returns the value of the best pattern for an address.
-func (p *patterns[T]) match(address string) (v T, ok bool) {
+// Set records v for a pattern in place of the value it has.
+func (p *Patterns[T]) Set(pattern string, v T) {
+	if !p.Add(pattern, v) {
+		n := &p.root
+		for _, t := range normalPattern(splitTokens(pattern)) {
+			n = n.step(t, false)
+		}
+		n.value = v
+	}
+}
+
+// Remove forgets a pattern.
+func (p *Patterns[T]) Remove(pattern string) {
+	p.root.remove(normalPattern(splitTokens(pattern)))
+}
+
+// remove forgets the pattern below n and reports whether n is of no use any more.
+func (n *patternNode[T]) remove(tokens []string) (empty bool) {
+	if len(tokens) == 0 {
+		var zero T
+		n.value, n.set = zero, false
+	} else if next := n.step(tokens[0], false); next != nil && next.remove(tokens[1:]) {
+		switch tokens[0] {
+		case "*":
+			n.star = nil
+		case "#":
+			n.hash = nil
+		default:
+			delete(n.exact, tokens[0])
+		}
+	}
+	return !n.set && n.star == nil && n.hash == nil && len(n.exact) == 0
+}
+
+// Match returns the value of the best pattern for an address.
+func (p *Patterns[T]) Match(address string) (v T, ok bool) {
 	var m matching[T]
 	n := m.find(&p.root, splitTokens(address))
 	if n == nil {

@@ -10,7 +10,7 @@ import (
 
 // TestPatternExample: the worked example of RT F12.
 func TestPatternExample(t *testing.T) {
-	var p patterns[Distribution]
+	var p Patterns[Distribution]
 	for _, c := range []struct {
 		pattern string
 		dist    Distribution
@@ -18,7 +18,7 @@ func TestPatternExample(t *testing.T) {
 		{"a.b.c.d", Closest}, {"#.b.c.d", Multicast}, {"a/*/#/d", Closest},
 		{"*/b/c/d", Multicast}, {"a.x.d", Closest}, {"a.*.d", Multicast},
 	} {
-		if !p.add(c.pattern, c.dist) {
+		if !p.Add(c.pattern, c.dist) {
 			t.Fatalf("pattern %q conflicts", c.pattern)
 		}
 	}
@@ -27,7 +27,7 @@ func TestPatternExample(t *testing.T) {
 		"a/c/c/d": "closest", "a/x/z/z/d": "closest", "a/x/d": "closest", "a.x.e": "none", "m.b.c.d": "multicast",
 	} {
 		got := "none"
-		if d, ok := p.match(address); ok {
+		if d, ok := p.Match(address); ok {
 			got = d.String()
 		}
 		if got != want {
@@ -66,11 +66,11 @@ func TestPatternPrecedence(t *testing.T) {
 		{[]string{"#.*"}, "a.b.c", "#.*"},
 	}
 	for _, tt := range tests {
-		var p patterns[string]
+		var p Patterns[string]
 		for _, s := range tt.patterns {
-			p.add(s, s)
+			p.Add(s, s)
 		}
-		if got, ok := p.match(tt.address); got != tt.want || ok != (tt.want != "") {
+		if got, ok := p.Match(tt.address); got != tt.want || ok != (tt.want != "") {
 			t.Errorf("%q among %q = %q, %v, want %q", tt.address, tt.patterns, got, ok, tt.want)
 		}
 	}
@@ -90,22 +90,22 @@ func TestPatternNormal(t *testing.T) {
 
 // TestPatternConflicts: two patterns with one normal form conflict; a removed one does not.
 func TestPatternConflicts(t *testing.T) {
-	var p patterns[int]
-	if !p.add("a.#.*", 1) || p.add("a/*/#", 2) || p.add("a.*.#.#", 3) || !p.add("a.*", 4) {
+	var p Patterns[int]
+	if !p.Add("a.#.*", 1) || p.Add("a/*/#", 2) || p.Add("a.*.#.#", 3) || !p.Add("a.*", 4) {
 		t.Fatal("conflicts are wrong")
 	}
-	if v, _ := p.match("a.b.c"); v != 1 {
+	if v, _ := p.Match("a.b.c"); v != 1 {
 		t.Errorf("a.b.c = %d", v)
 	}
-	p.remove("nowhere")
-	p.remove("a.*.#")
-	if _, ok := p.match("a.b.c"); ok {
+	p.Remove("nowhere")
+	p.Remove("a.*.#")
+	if _, ok := p.Match("a.b.c"); ok {
 		t.Error("a removed pattern matches")
 	}
-	if v, _ := p.match("a.b"); v != 4 {
+	if v, _ := p.Match("a.b"); v != 4 {
 		t.Errorf("a.b = %d", v)
 	}
-	if !p.add("a.*.#", 5) {
+	if !p.Add("a.*.#", 5) {
 		t.Error("a removed pattern conflicts")
 	}
 }
@@ -157,7 +157,7 @@ func TestPatternsAgainstAll(t *testing.T) {
 	plain := rapid.SampledFrom([]string{"a", "b", "c"})
 	separator := rapid.SampledFrom([]string{".", "/"})
 	rapid.Check(t, func(t *rapid.T) {
-		var p patterns[string]
+		var p Patterns[string]
 		have := map[string][]string{}
 		for range rapid.IntRange(0, 12).Draw(t, "changes") {
 			tokens := rapid.SliceOfN(token, 1, 4).Draw(t, "pattern")
@@ -165,11 +165,11 @@ func TestPatternsAgainstAll(t *testing.T) {
 			normal := normalPattern(tokens)
 			key := strings.Join(normal, " ")
 			if rapid.IntRange(0, 3).Draw(t, "what") == 0 {
-				p.remove(text)
+				p.Remove(text)
 				delete(have, key)
 				continue
 			}
-			if fresh := p.add(text, key); fresh != (have[key] == nil) {
+			if fresh := p.Add(text, key); fresh != (have[key] == nil) {
 				t.Fatalf("add %q: %v, have %v", text, fresh, have)
 			}
 			have[key] = normal
@@ -180,7 +180,7 @@ func TestPatternsAgainstAll(t *testing.T) {
 		}
 		address := rapid.SliceOfN(plain, 0, 5).Draw(t, "address")
 		want := slowBest(list, address)
-		got, ok := p.match(strings.Join(address, "."))
+		got, ok := p.Match(strings.Join(address, "."))
 		if ok != (want != nil) || got != strings.Join(want, " ") {
 			t.Fatalf("%q = %q, %v, want %q among %v", address, got, ok, want, list)
 		}
@@ -211,18 +211,18 @@ func TestNormalPatternMeansTheSame(t *testing.T) {
 
 // TestManyHashes: an address of many tokens that no pattern covers is turned down at once.
 func TestManyHashes(t *testing.T) {
-	var p patterns[int]
-	p.add("a/#/b/#/c/#/d/#/e/#/f", 1)
-	p.add("#/b/#/d/#/f/#", 2)
-	p.add("*/#/*/c/#/*/e/#/g", 3)
+	var p Patterns[int]
+	p.Add("a/#/b/#/c/#/d/#/e/#/f", 1)
+	p.Add("#/b/#/d/#/f/#", 2)
+	p.Add("*/#/*/c/#/*/e/#/g", 3)
 	address := strings.Repeat("a/b/c/d/e/", 1000)
-	if _, ok := p.match(address + "x"); ok {
+	if _, ok := p.Match(address + "x"); ok {
 		t.Error("matches")
 	}
-	if v, _ := p.match(address + "f"); v != 1 {
+	if v, _ := p.Match(address + "f"); v != 1 {
 		t.Errorf("matches %d, want 1", v)
 	}
-	if v, _ := p.match("x/" + address + "f/x"); v != 2 {
+	if v, _ := p.Match("x/" + address + "f/x"); v != 2 {
 		t.Errorf("matches %d, want 2", v)
 	}
 }

@@ -238,6 +238,7 @@ type peer struct {
 	half     []byte // of a frame of the router
 	read     int    // octets of one read of the router; 0 = all there is
 	holdWin  bool   // do not renew the session's incoming window
+	holdEnd  bool   // do not answer detaches
 	done     bool
 	err      error // what the router's reading ended with
 	closed   *amqp.Close
@@ -486,9 +487,12 @@ func (p *peer) LinkFailed(l *amqp.Link, err *amqp.Error) { p.unstable = err }
 func (p *peer) RemoteDetach(l *amqp.Link, d *amqp.Detach) {
 	if e, ok := l.Owner.(*end); ok {
 		cp := *d
+		cp.Error = d.Error.Clone()
 		e.detach = &cp
 	}
-	l.Detach(d.Closed, nil)
+	if !p.holdEnd {
+		l.Detach(d.Closed, nil)
+	}
 }
 
 func (p *peer) RemoteEnd(s *amqp.Session, e *amqp.End) { p.ended++ }

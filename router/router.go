@@ -34,7 +34,7 @@ type Router struct {
 
 	configMu sync.RWMutex // guards configs and patterns; the core alone writes
 	configs  []*AddressConfig
-	patterns patterns[*AddressConfig]
+	patterns Patterns[*AddressConfig]
 
 	connMu sync.Mutex // guards conns
 	conns  map[uint64]*Conn
@@ -55,6 +55,8 @@ type Router struct {
 	writers  sync.WaitGroup
 	timers   timers
 
+	linkRoutes atomic.Int64 // configured
+
 	nodesView atomic.Pointer[knownNodes]
 	maxHops   atomic.Int32 // the topology radius
 
@@ -71,6 +73,7 @@ type Router struct {
 	open    openConns
 	reply   reply
 	order   uint64
+	routing LinkRouting // nil without link routes
 
 	exchanges      []*exchange
 	warnedExchange bool
@@ -105,7 +108,7 @@ func (t *totals) addIn(c *Conn, in *inLink, k *linkCounts) {
 	if !in.fallback { // RT F44
 		t.ingress += k.deliveries
 	}
-	if c.o.Role == RoleRouteContainer {
+	if c.o.Role == RoleRouteContainer && in.pair == nil {
 		t.ingressRC += k.deliveries
 	}
 }
@@ -115,12 +118,15 @@ func (t *totals) addOut(c *Conn, out *outLink, k *linkCounts) {
 	switch {
 	case out.kind == linkControl:
 		return
-	case out.near != nil:
+	case out.near != nil || out.pair != nil && c.o.Role == RoleInterRouter:
 		t.transit += k.deliveries
 		return
 	}
 	if !out.fallback { // RT F45
 		t.egress += k.deliveries
+	}
+	if out.pair != nil {
+		return
 	}
 	if c.o.Role == RoleRouteContainer {
 		t.egressRC += k.deliveries
@@ -302,7 +308,7 @@ func (r *Router) retire(c *Conn, in *inLink, out *outLink) {
 // configFor returns the best matching address configuration (RT F4).
 func (r *Router) configFor(text string) *AddressConfig {
 	r.configMu.RLock()
-	cfg, _ := r.patterns.match(text)
+	cfg, _ := r.patterns.Match(text)
 	r.configMu.RUnlock()
 	return cfg
 }
@@ -369,7 +375,7 @@ func (r *Router) AddAddressConfig(cfg AddressConfig) (AddressConfig, error) {
 			}
 		}
 		kept := cfg
-		if !r.patterns.add(patternOf(&cfg), &kept) {
+		if !r.patterns.Add(patternOf(&cfg), &kept) {
 			err = ErrDuplicate
 			return
 		}
@@ -389,7 +395,7 @@ func (r *Router) DeleteAddressConfig(id uint64) error {
 		defer r.configMu.Unlock()
 		for i, o := range r.configs {
 			if o.ID == id {
-				r.patterns.remove(patternOf(o))
+				r.patterns.Remove(patternOf(o))
 				r.configs = append(r.configs[:i:i], r.configs[i+1:]...)
 				err = nil
 				return
@@ -527,6 +533,7 @@ func (r *Router) Stats() RouterStats {
 	}
 	s.IngressRouteContainer, s.EgressRouteContainer = t.ingressRC, t.egressRC
 	s.RedirectedToFallback = r.redirected.Load()
+	s.LinkRouteCount = uint64(r.linkRoutes.Load())
 	s.LinksBlocked = t.blocked
 	s.UptimeSeconds = uint32(r.now() / 1e9)
 	s.MemoryUsage = memoryUsage()
@@ -612,7 +619,7 @@ func (k *linkCounts) fill(i *LinkInfo, now int64) {
 
 func (in *inLink) info(now int64) LinkInfo {
 	c := in.conn
-	i := LinkInfo{ID: in.id, Name: in.l.Name, ConnectionID: c.o.ID, Type: in.kind.String(), Incoming: true, Capacity: in.capacity, Priority: defaultPriority}
+	i := LinkInfo{ID: in.id, Name: in.l.Name, ConnectionID: c.o.ID, Type: in.kind.String(), Incoming: true, Priority: defaultPriority}
 	if in.near != nil {
 		i.Priority = in.priority
 	}
@@ -621,6 +628,10 @@ func (in *inLink) info(now int64) LinkInfo {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if p := in.pair; p != nil {
+		i.Peer, i.OwningAddr = p.out.id, p.owningAddr
+	}
+	i.Capacity = in.capacity
 	in.counts.fill(&i, now)
 	i.Up = in.up
 	if in.up {
@@ -634,7 +645,7 @@ func (in *inLink) info(now int64) LinkInfo {
 
 func (out *outLink) info(now int64) LinkInfo {
 	c := out.conn
-	i := LinkInfo{ID: out.id, Name: out.l.Name, ConnectionID: c.o.ID, Type: out.kind.String(), Capacity: uint32(out.capacity), Priority: defaultPriority}
+	i := LinkInfo{ID: out.id, Name: out.l.Name, ConnectionID: c.o.ID, Type: out.kind.String(), Priority: defaultPriority}
 	if out.near != nil {
 		i.Priority = out.priority
 	}
@@ -643,6 +654,10 @@ func (out *outLink) info(now int64) LinkInfo {
 	if out.addr != nil {
 		i.OwningAddr = string(out.addr.key)
 	}
+	if p := out.pair; p != nil {
+		i.Peer, i.OwningAddr = p.in.id, p.owningAddr
+	}
+	i.Capacity = uint32(out.capacity)
 	out.counts.fill(&i, now)
 	i.IngressHistogram = []uint64{i.Presettled + i.Accepted + i.Rejected + i.Released + i.Modified}
 	i.Up = out.up
@@ -674,7 +689,7 @@ func (r *Router) Addresses() []AddressInfo {
 			Key: string(a.key), Distribution: a.dist, InProcess: uint32(len(f.subs)), Subscribers: uint32(len(f.outs)),
 			Ingress: a.ingress.Load(), Egress: a.egress.Load(), ToContainer: a.toContainer.Load(), FromContainer: a.fromContainer.Load(),
 			IngressRouteContainer: a.ingressRouteContainer.Load(), EgressRouteContainer: a.egressRouteContainer.Load(),
-			RedirectedToFallback: a.redirected.Load(), Priority: a.priority,
+			RedirectedToFallback: a.redirected.Load(), Priority: a.priority, Containers: uint32(a.containers.Load()),
 		}
 		if a.dist == Balanced {
 			list[i].TransitOutstanding = []int64{}

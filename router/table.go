@@ -24,8 +24,9 @@ type address struct {
 
 	redirected atomic.Uint64 // to the fallback (RT F43)
 
-	controlOnly bool     // takes messages from control links alone (RT E42)
-	outstanding sync.Map // *neighbour to *atomic.Int64: unsettled deliveries under way there (RT F25)
+	containers  atomic.Int32 // connections that serve a link route
+	controlOnly bool         // takes messages from control links alone (RT E42)
+	outstanding sync.Map     // *neighbour to *atomic.Int64: unsettled deliveries under way there (RT F25)
 
 	// Owned by the core.
 	outs    []*outLink // only ever appended to in place; removal makes a new slice
@@ -38,7 +39,7 @@ type address struct {
 	fallbackFor *address // the other way round
 	advertised  bool     // the network knows of a destination here
 	exchange    *exchange
-	refs        int // next hops and alternates that lead here, and AddressHolds
+	refs        int // next hops and alternates that lead here, AddressHolds and RouteHolds
 }
 
 // forwarding is who takes the deliveries of an address. It is immutable.
