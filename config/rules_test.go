@@ -244,7 +244,7 @@ console {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"linkRoute", "console", "policy enableVhostPolicy", "listener http", "listener role edge"}
+	want := []string{"console", "policy enableVhostPolicy", "listener http", "listener role edge"}
 	if !reflect.DeepEqual(c.Unimplemented, want) {
 		t.Errorf("unimplemented = %q, want %q", c.Unimplemented, want)
 	}

@@ -9,7 +9,6 @@ var later = []struct {
 }{
 	{"sslProfile", "", nil},
 	{"authServicePlugin", "", nil},
-	{"router.config.linkRoute", "", nil},
 	{"vhost", "", nil},
 	{"console", "", nil},
 	{"policy", "enableVhostPolicy", func(e *Entity) bool { return e.Bool("enableVhostPolicy") }},

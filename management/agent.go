@@ -14,14 +14,15 @@ import (
 // Options are what an Agent works on. All but HostName and
 // the functions are needed.
 type Options struct {
-	Core      Core
-	AutoLinks AutoLinks
-	Server    Server
-	Logs      Logs
-	Config    *config.Config // what the router was started with
-	RouterID  string         // the configured id, or the one made up
-	Version   string
-	HostName  string // of the machine, "" when unknown
+	Core       Core
+	AutoLinks  AutoLinks
+	LinkRoutes LinkRoutes
+	Server     Server
+	Logs       Logs
+	Config     *config.Config // what the router was started with
+	RouterID   string         // the configured id, or the one made up
+	Version    string
+	HostName   string // of the machine, "" when unknown
 
 	// Policy gives the counters of the connection policy; nil when there is none.
 	Policy func() PolicyStats
@@ -59,6 +60,7 @@ const (
 type Agent struct {
 	core        Core
 	autoLinks   AutoLinks
+	linkRoutes  LinkRoutes
 	server      Server
 	logs        Logs
 	routerID    string
@@ -77,14 +79,13 @@ type Agent struct {
 	closing  sync.Once
 	done     sync.WaitGroup // the agent's goroutine and its encoders
 
-	mu                sync.Mutex     // guards what follows; held while a request is handled
-	started, file     *config.Config // what the router was started with, and what was read last
-	entities          []*entity      // stored entities in creation order
-	configuredObjects []*configured
-	ofFile            map[object]string // identities of the core's objects that the file made
-	router            *entity
-	counters          map[string]int64 // next number, by type name
-	readers           readers
+	mu            sync.Mutex        // guards what follows; held while a request is handled
+	started, file *config.Config    // what the router was started with, and what was read last
+	entities      []*entity         // stored entities in creation order
+	ofFile        map[object]string // identities of the core's objects that the file made
+	router        *entity
+	counters      map[string]int64 // next number, by type name
+	readers       readers
 }
 
 // New starts an agent with the entities of the configuration and subscribes it to
@@ -93,6 +94,7 @@ func New(o Options) (*Agent, error) {
 	a := &Agent{
 		core:        o.Core,
 		autoLinks:   o.AutoLinks,
+		linkRoutes:  o.LinkRoutes,
 		server:      o.Server,
 		logs:        o.Logs,
 		routerID:    o.RouterID,
@@ -157,21 +159,19 @@ func (a *Agent) load(c *config.Config) error {
 	}
 	for _, section := range sections {
 		k := a.kindOf(section.Type.Name)
-		switch {
-		case stored(k.EntityType):
-			e, err := a.newEntity(k, section)
-			if err != nil {
-				return err
-			}
-			if k.Name == "router" {
-				e.identity = "router/" + a.routerID
-				e.name = e.identity
-				a.router = e
-			}
-			a.add(e)
-		case k.Name == "router.config.linkRoute":
-			a.addConfigured(k, section)
+		if !stored(k.EntityType) {
+			continue
 		}
+		e, err := a.newEntity(k, section)
+		if err != nil {
+			return err
+		}
+		if k.Name == "router" {
+			e.identity = "router/" + a.routerID
+			e.name = e.identity
+			a.router = e
+		}
+		a.add(e)
 	}
 	if a.router == nil {
 		return fmt.Errorf("the configuration has no router entity")

@@ -233,11 +233,12 @@ func (l *fakeLogs) find(text string) []string {
 // A bench is an agent between fakes.
 type bench struct {
 	*Agent
-	core      *fakeCore
-	autoLinks *fakeAutoLinks
-	server    *fakeServer
-	logs      *fakeLogs
-	clock     time.Time
+	core       *fakeCore
+	autoLinks  *fakeAutoLinks
+	linkRoutes *fakeLinkRoutes
+	server     *fakeServer
+	logs       *fakeLogs
+	clock      time.Time
 }
 
 const standaloneConf = `
@@ -284,16 +285,18 @@ func newBench(t testing.TB, conf string) *bench {
 	}
 	b.autoLinks = &fakeAutoLinks{core: b.core}
 	t.Cleanup(b.core.exchanges.Close)
+	b.linkRoutes = &fakeLinkRoutes{core: b.core}
 	b.Agent, err = New(Options{
-		Core:      b.core,
-		AutoLinks: b.autoLinks,
-		Server:    b.server,
-		Logs:      b.logs,
-		Config:    c,
-		RouterID:  "solo",
-		Version:   "9.9",
-		HostName:  "host.example",
-		Now:       func() time.Time { return b.clock },
+		Core:       b.core,
+		AutoLinks:  b.autoLinks,
+		LinkRoutes: b.linkRoutes,
+		Server:     b.server,
+		Logs:       b.logs,
+		Config:     c,
+		RouterID:   "solo",
+		Version:    "9.9",
+		HostName:   "host.example",
+		Now:        func() time.Time { return b.clock },
 	})
 	if err != nil {
 		t.Fatalf("agent: %v", err)

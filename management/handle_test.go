@@ -67,11 +67,11 @@ func TestCoreTypesAnswer(t *testing.T) {
 	b := newBench(t, standaloneConf)
 	matrix := map[string][5]int{ // CREATE READ UPDATE DELETE QUERY, asked without name, identity and body
 		"router.config.address":       {400, 400, 501, 400, 200},
-		"router.config.linkRoute":     {501, 400, 501, 501, 200},
+		"router.config.linkRoute":     {400, 400, 501, 400, 200},
 		"router.config.autoLink":      {400, 400, 501, 400, 200},
 		"router.config.exchange":      {400, 400, 501, 400, 200},
 		"router.config.binding":       {400, 400, 501, 400, 200},
-		"router.connection.linkRoute": {501, 400, 501, 501, 200},
+		"router.connection.linkRoute": {400, 400, 501, 400, 200},
 		"router.address":              {501, 404, 501, 501, 200},
 		"router.link":                 {501, 400, 400, 501, 200},
 		"connection":                  {501, 400, 400, 403, 200},
@@ -110,16 +110,6 @@ func TestCoreTypesAnswer(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// What belongs to a later part of the router says so instead of pretending.
-func TestCreateOfMissingPartsSaysWhichPart(t *testing.T) {
-	b := newBench(t, standaloneConf)
-	for name, part := range map[string]string{
-		"router.config.linkRoute": "link routes", "router.connection.linkRoute": "link routes",
-	} {
-		b.want(t, 501, part, attrs("prefix", "x"), "operation=CREATE", "type="+name, "name=x")
 	}
 }
 

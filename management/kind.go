@@ -17,9 +17,6 @@ type kind struct {
 	// keep takes note of what an object of the core has and would lose if it were
 	// deleted and made anew; restore puts it back. nil when there is nothing.
 	keep func(a *Agent, identity string) (restore func())
-	// fixed types cannot change while the router runs: their part of it is not in
-	// this release.
-	fixed bool
 	// live types change by themselves and can be long: they are listed only when
 	// asked for by name (MG 4.2).
 	live bool
@@ -93,7 +90,10 @@ func newKinds() []*kind {
 			rows:    addressConfigRows,
 			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createAddressConfig, opDelete: deleteAddressConfig},
 		},
-		"router.config.linkRoute": configuredKind("link routes"),
+		"router.config.linkRoute": {
+			rows:    linkRouteRows,
+			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createLinkRoute, opDelete: deleteLinkRoute},
+		},
 		"router.config.autoLink": {
 			rows:    autoLinkRows,
 			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createAutoLink, opDelete: deleteAutoLink},
@@ -107,8 +107,8 @@ func newKinds() []*kind {
 			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createBinding, opDelete: deleteBinding},
 		},
 		"router.connection.linkRoute": {
-			rows: noRows, live: true,
-			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: needs("link routes"), opDelete: needs("link routes")},
+			rows: connectionLinkRouteRows, live: true,
+			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createConnectionLinkRoute, opDelete: deleteConnectionLinkRoute},
 		},
 		"console": {
 			coreOps: map[string]coreOp{opQuery: forbidden, opRead: forbidden, opCreate: forbidden, opUpdate: forbidden, opDelete: forbidden},
@@ -118,11 +118,8 @@ func newKinds() []*kind {
 	for _, t := range config.Types() {
 		k := settings[t.Name]
 		k.EntityType = t
-		switch {
-		case stored(t):
+		if stored(t) {
 			k.rows = storedRows(&k)
-		case k.coreOps != nil && k.rows == nil && t.Name != "console":
-			k.rows = configuredRows(&k)
 		}
 		kinds = append(kinds, &k)
 	}
@@ -140,13 +137,3 @@ func stored(t *config.EntityType) bool {
 
 // forbidden refuses an operation of a core type for good (MG 9, point 4).
 func forbidden(*Agent, *kind, *Request) (any, error) { return nil, errForbidden }
-
-// needs refuses an operation that takes a part of the router which is not in this
-// release.
-func needs(feature string) coreOp {
-	return func(_ *Agent, k *kind, req *Request) (any, error) {
-		return nil, notSupported("%s of %s is not implemented: this release has no %s", req.text("operation"), k.LongName, feature)
-	}
-}
-
-func noRows(*Agent, Asker) table { return storedTable(nil) }

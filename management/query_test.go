@@ -9,6 +9,7 @@ import (
 
 	"qdrouter/amqp"
 	"qdrouter/config"
+	"qdrouter/linkroute"
 	"qdrouter/router"
 )
 
@@ -261,6 +262,7 @@ func TestReadersAreForgotten(t *testing.T) {
 func TestColumnsHaveTheirWireType(t *testing.T) {
 	b := newBench(t, linkRouteConf+exchangeConf)
 	b.LoadObjects()
+	b.linkRoutes.of = map[uint64][]linkroute.LinkRoute{7: {{ID: 9, Pattern: "p", Direction: "in"}}}
 	b.core.connections = []router.ConnectionInfo{{ID: 1, Host: "h", Container: "c", SASL: "s", User: "u", SSLProto: "p", SSLCipher: "c", Tenant: "t/", Properties: amqp.Map{}}}
 	b.core.links = []router.LinkInfo{{ID: 1, Name: "l", OwningAddr: "M0a", Peer: 2, IngressHistogram: []uint64{5}}}
 	b.core.addresses = []router.AddressInfo{{Key: "M0a", TransitOutstanding: []int64{}, RemoteHostRouters: []string{"B"}}}
@@ -269,7 +271,7 @@ func TestColumnsHaveTheirWireType(t *testing.T) {
 	b.core.failures.Recent = []router.Failure{{What: router.LinkRefused}}
 	b.core.stats.AddrCount = 3
 	for _, k := range b.kinds {
-		if len(k.Columns) == 0 || k.Name == "router.connection.linkRoute" {
+		if len(k.Columns) == 0 {
 			continue
 		}
 		p, ok := b.ask(nil, "operation=QUERY", "entityType="+k.Name).Body.(*page)
@@ -307,19 +309,6 @@ func amqpType(v any) string {
 		return "list<" + amqpType(v[0]) + ">"
 	}
 	return fmt.Sprintf("%T", v)
-}
-
-// Sections whose function comes later are shown for what they are: inactive.
-func TestConfiguredObjectsAreShownInactive(t *testing.T) {
-	b := newBench(t, linkRouteConf)
-	_, rows := rowsOf(t, b.ask(nil, "operation=QUERY", "entityType=router.config.linkRoute"))
-	if len(rows) != 2 {
-		t.Fatalf("%d link routes", len(rows))
-	}
-	subset(t, map[string]any{"name": "linkRoute/1", "identity": "1", "prefix": "q", "pattern": nil, "direction": "in", "dir": "in",
-		"distribution": "linkBalanced", "operStatus": "inactive", "containerId": nil, "type": "org.apache.qpid.dispatch.router.config.linkRoute"}, rows[0])
-	subset(t, map[string]any{"name": "named", "direction": "out", "dir": "out", "containerId": "broker"}, rows[1])
-	subset(t, map[string]any{"operStatus": "inactive"}, asMap(t, b.want(t, 200, "", nil, "operation=READ", "type=router.config.linkRoute", "name=named")))
 }
 
 // MG 3: QUERY of router gives the core's view, by either name.

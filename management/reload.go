@@ -87,7 +87,7 @@ func (k *kind) reloads() bool {
 // hasObjects tells whether the sections of a type are made and deleted by the
 // operations that requests for it run.
 func (k *kind) hasObjects() bool {
-	return !k.fixed && !k.live && k.Allows(opCreate) && k.Allows(opDelete) && k.coreOps[opCreate] != nil && k.coreOps[opDelete] != nil
+	return !k.live && k.Allows(opCreate) && k.Allows(opDelete) && k.coreOps[opCreate] != nil && k.coreOps[opDelete] != nil
 }
 
 // differences lists what the file changes in the sections of a type: what goes

@@ -167,17 +167,6 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// A type whose part of the router is missing waits for a restart.
-func TestReloadLeavesFixedTypes(t *testing.T) {
-	const link = "autoLink {\n direction: in\n address: a\n}\n"
-	b := newBench(t, standaloneConf+link)
-	b.kindOf("router.config.autoLink").fixed = true
-	r, err := b.Reload(parseFile(t, standaloneConf+link+link))
-	if err != nil || len(r.Done) > 0 || !slices.Equal(r.Left, []string{"autoLink"}) || len(b.autoLinks.list) > 0 {
-		t.Errorf("%+v, %v, %d autolinks", r, err, len(b.autoLinks.list))
-	}
-}
-
 // Sections that say the same are as many objects, and one of them may go.
 func TestReloadOfEqualSections(t *testing.T) {
 	const link = "autoLink {\n direction: in\n address: a\n}\n"

@@ -93,11 +93,6 @@ const area = "0"
 func routerRows(a *Agent, _ Asker) table {
 	settings := a.router.config
 	stats := a.core.Stats()
-	for _, c := range a.configuredObjects {
-		if c.kind.Name == "router.config.linkRoute" {
-			stats.LinkRouteCount++
-		}
-	}
 	return &snapshot[routerView]{[]routerView{{
 		RouterStats: stats,
 		Failures:    a.core.Failures(),

@@ -92,17 +92,16 @@ type Logger interface {
 
 // Options are the fixed properties of one router.
 type Options struct {
-	ID                      string // container id and node name
-	Area                    string // "0"
-	Mode                    Mode
-	Version                 string // reported in open properties and to management
-	Metadata                string
-	WorkerThreads           int
-	DefaultDistribution     Distribution
-	AllowResumableLinkRoute bool
-	TestHooks               bool // the -T switch: short sweep intervals (RT S4)
-	Log                     Logger
-	Net                     linkstate.Config // timers of the router protocol; interior routers only
+	ID                  string // container id and node name
+	Area                string // "0"
+	Mode                Mode
+	Version             string // reported in open properties and to management
+	Metadata            string
+	WorkerThreads       int
+	DefaultDistribution Distribution
+	TestHooks           bool // the -T switch: short sweep intervals (RT S4)
+	Log                 Logger
+	Net                 linkstate.Config // timers of the router protocol; interior routers only
 }
 
 // ConnOptions describe one connection to the router. They are fixed when the connection is made.

@@ -105,16 +105,15 @@ func (s *Server) apply() error {
 	s.logf(logging.Server, logging.Info, "Container Name: %s", rt.Str("id"))
 	distribution, _ := router.ParseDistribution(rt.Str("defaultDistribution"))
 	s.router = router.New(router.Options{
-		ID:                      rt.Str("id"),
-		Area:                    "0",
-		Mode:                    router.Mode(rt.Str("mode")),
-		Version:                 s.opts.Version,
-		Metadata:                rt.Str("metadata"),
-		WorkerThreads:           int(rt.Int("workerThreads")),
-		DefaultDistribution:     distribution,
-		AllowResumableLinkRoute: rt.Bool("allowResumableLinkRoute"),
-		TestHooks:               s.opts.TestHooks,
-		Log:                     routerLog{s.logs},
+		ID:                  rt.Str("id"),
+		Area:                "0",
+		Mode:                router.Mode(rt.Str("mode")),
+		Version:             s.opts.Version,
+		Metadata:            rt.Str("metadata"),
+		WorkerThreads:       int(rt.Int("workerThreads")),
+		DefaultDistribution: distribution,
+		TestHooks:           s.opts.TestHooks,
+		Log:                 routerLog{s.logs},
 		Net: linkstate.Config{
 			HelloInterval:  time.Duration(rt.Int("helloIntervalSeconds")) * time.Second,
 			HelloMaxAge:    time.Duration(rt.Int("helloMaxAgeSeconds")) * time.Second,
@@ -145,15 +144,16 @@ func (s *Server) apply() error {
 
 func (s *Server) newAgent() (*management.Agent, error) {
 	return management.New(management.Options{
-		Core:      core{s.router},
-		AutoLinks: linkroute.NewAutoLinks(s.router),
-		Server:    s,
-		Logs:      agentLog{routerLog{s.logs}, s.router},
-		Config:    s.cfg,
-		RouterID:  s.cfg.Router().Str("id"),
-		Version:   s.opts.Version,
-		HostName:  hostname(),
-		Processor: processorTime,
+		Core:       core{s.router},
+		AutoLinks:  linkroute.NewAutoLinks(s.router),
+		LinkRoutes: linkroute.NewLinkRoutes(s.router, s.cfg.Router().Bool("allowResumableLinkRoute")),
+		Server:     s,
+		Logs:       agentLog{routerLog{s.logs}, s.router},
+		Config:     s.cfg,
+		RouterID:   s.cfg.Router().Str("id"),
+		Version:    s.opts.Version,
+		HostName:   hostname(),
+		Processor:  processorTime,
 		Policy: func() management.PolicyStats {
 			processed, denied, current := s.gate.counts()
 			return management.PolicyStats{
