@@ -356,8 +356,12 @@ func (p *peer) hear(out []byte) {
 	if p.unstable != nil {
 		p.g.t.Fatalf("the router broke the protocol: %v", p.unstable)
 	}
-	if !p.holdWin && !p.s.Ended() && p.s.WindowLow() {
-		p.s.FlowDue()
+	if !p.holdWin {
+		p.eng.Sessions(func(s *amqp.Session) {
+			if s.WindowLow() {
+				s.FlowDue()
+			}
+		})
 	}
 }
 
