@@ -119,7 +119,7 @@ func onward(q *router.LinkQuery, a *amqp.Attach) *amqp.Attach {
 // the peer knows it. A refusal is one whose terminus is not there; the peer's own is shown to it in
 // any case (RT E18). here says that the far end is a container at this router.
 func answer(q *router.LinkQuery, w wanted, sp *space, here bool) func(*amqp.Attach) *amqp.Attach {
-	a := q.Attach
+	a, tenant := q.Attach, q.Tenant
 	sp = &space{add: sp.add, del: sp.del} // as they are now
 	return func(far *amqp.Attach) *amqp.Attach {
 		r := &amqp.Attach{
@@ -137,15 +137,15 @@ func answer(q *router.LinkQuery, w wanted, sp *space, here bool) func(*amqp.Atta
 			return r // the container has chosen
 		}
 		return setAddress(r, func(address string) string {
-			full := q.Tenant + router.PlainAddress(w.address)
+			full := tenant + router.PlainAddress(w.address)
 			sent := full
-			if q.Tenant == "" {
+			if tenant == "" {
 				sent = w.address
 			}
 			if here {
 				address = sp.inward(address, sent)
 			}
-			if q.Tenant != "" && address == full {
+			if tenant != "" && address == full {
 				return w.address
 			}
 			return address

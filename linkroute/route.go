@@ -345,7 +345,7 @@ func (s routing) CostsChanged() {
 func (s routing) Route(q *router.LinkQuery) *router.RoutedLink {
 	a := q.Attach
 	w := ask(a)
-	if w.address == "" {
+	if w.address == "" || len(s.spaces) == 0 && !w.dynamic {
 		return nil
 	}
 	full := q.Tenant + router.PlainAddress(w.address)

@@ -34,14 +34,15 @@ func (r *Router) routeLink(c *Conn, in *inLink, out *outLink, a *amqp.Attach) (d
 	if r.routing == nil {
 		return false
 	}
-	q := &LinkQuery{
-		Attach: a, Container: c.ContainerID(), Tenant: c.tenant, InterRouter: c.o.Role == RoleInterRouter, Reachable: r.reachableRouter,
-	}
+	q := &r.query // used again, so that other attaches cost no garbage
+	q.Attach, q.Container, q.Tenant, q.InterRouter = a, c.ContainerID(), c.tenant, c.o.Role == RoleInterRouter
 	d := r.routing.Route(q)
+	near := q.Attach
+	q.Attach = nil
 	if d == nil {
 		return false
 	}
-	x := &chain{r: r, attach: q.Attach, answer: d.Answer, survives: d.Survives}
+	x := &chain{r: r, attach: near, answer: d.Answer, survives: d.Survives}
 	x.near = half{x: x, link: &Link{r: r, owner: &x.near, conn: c, in: in, out: out}}
 	x.far = half{x: x}
 	refusal := d.Refusal

@@ -5,8 +5,9 @@ import "qdrouter/amqp"
 // LinkRouting decides which links are routed, and where to (RT 3). There is one for a router,
 // package linkroute's. The core calls its methods, one at a time; none may wait for anything.
 type LinkRouting interface {
-	// Route decides about a link that a peer attaches. nil leaves it to the address table. What it
-	// keeps of the attach it keeps in a copy, which takes the attach's place in the query.
+	// Route decides about a link that a peer attaches. nil leaves it to the address table. It keeps
+	// nothing of the query; what it needs of the attach it keeps in a copy, which takes the attach's
+	// place in the query.
 	Route(q *LinkQuery) *RoutedLink
 	// Learned tells that another router has begun to serve a link route, or has ceased to (IR
 	// 2.13). key is that of the route's address; index tells routers apart and is 1 and up.
@@ -43,7 +44,9 @@ type RoutedLink struct {
 }
 
 // SetLinkRouting puts link routing into force; it comes before the first connection.
-func (r *Router) SetLinkRouting(l LinkRouting) { r.call(func() { r.routing = l }) }
+func (r *Router) SetLinkRouting(l LinkRouting) {
+	r.call(func() { r.routing, r.query.Reachable = l, r.reachableRouter })
+}
 
 // SetLinkRouteCount says how many link routes are configured, for the statistics.
 func (k *Core) SetLinkRouteCount(n int) { k.r.linkRoutes.Store(int64(n)) }

@@ -846,3 +846,80 @@ func TestRoutedCounts(t *testing.T) {
 		t.Errorf("after the link has gone: %+v", n)
 	}
 }
+
+// TestRoutedSameName: two peers that call themselves and their links the same are two links at the
+// container, though the name can be only one's (RT E8).
+func TestRoutedSameName(t *testing.T) {
+	g, client, container := routed(t)
+	twin := g.peer(func(_ *ConnOptions, cfg *amqp.ConnConfig) { cfg.ContainerID = "client" })
+	near, far := routedSender(t, client, container)
+	near2, far2 := routedSender(t, twin, container)
+	if far.l.Name != "l0@client" || !strings.HasPrefix(far2.l.Name, "l0@client@") {
+		t.Errorf("named %q and %q", far.l.Name, far2.l.Name)
+	}
+	far.grant(1)
+	far2.grant(1)
+	near.send("one")
+	near2.send("two")
+	g.run()
+	wantBodies(t, far, "one")
+	wantBodies(t, far2, "two")
+	near.close()
+	again := client.sender("lr") // the first name is free again
+	if name := container.asked[2].l.Name; name != "l1@client" || again.detach != nil {
+		t.Errorf("named %q", name)
+	}
+}
+
+// TestRoutedAddresses: the addresses of link routes come and go with those who serve them, and other
+// routers' are told to link routing (IR 2.12, 2.13).
+func TestRoutedAddresses(t *testing.T) {
+	g := newRig(t, func(o *Options) { o.Mode = Interior })
+	var told []string
+	g.r.SetLinkRouting(learner{&told})
+	var h *RouteHold
+	g.inCore(func(k *Core) {
+		h = k.HoldRoute("Clr")
+		h.Serve(2)
+		k.SetLinkRouteCount(1)
+		n := &node{id: "B", index: 7, mapped: make(map[addressKey]struct{})}
+		n.route.Store(noRoute)
+		g.r.mapAddress("Epat/*", n, -1)
+		g.r.mapAddress("Epat/*", n, -1)
+		g.r.mapAddress("M0q", n, -1)
+		if n := g.r.nextHop("B"); n != nil || g.r.reachableRouter("B") {
+			t.Errorf("a way to an unknown router: %v", n)
+		}
+	})
+	if a := g.addressInfo("Clr"); a.Containers != 2 || a.Distribution != LinkBalanced {
+		t.Errorf("%+v", a)
+	}
+	if a := g.addressInfo("Epat/*"); a.Distribution != LinkBalanced {
+		t.Errorf("%+v", a)
+	}
+	g.inCore(func(*Core) {
+		n := g.r.table["Epat/*"].remotes[0]
+		g.r.unmapAddress("Epat/*", n)
+		g.r.unmapAddress("M0q", n)
+		h.Release()
+	})
+	for _, a := range g.r.Addresses() {
+		if a.Key == "Clr" || a.Key == "Epat/*" {
+			t.Errorf("%s is left", a.Key)
+		}
+	}
+	if want := []string{"Epat/* B 7 true", "Epat/* B 7 false"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	if n := g.r.Stats().LinkRouteCount; n != 1 {
+		t.Errorf("%d link routes", n)
+	}
+}
+
+type learner struct{ told *[]string }
+
+func (l learner) Route(*LinkQuery) *RoutedLink { return nil }
+func (l learner) CostsChanged()                {}
+func (l learner) Learned(key, router string, index int, serves bool) {
+	*l.told = append(*l.told, fmt.Sprint(key, " ", router, " ", index, " ", serves))
+}

@@ -74,6 +74,7 @@ type Router struct {
 	reply   reply
 	order   uint64
 	routing LinkRouting // nil without link routes
+	query   LinkQuery
 
 	exchanges      []*exchange
 	warnedExchange bool
