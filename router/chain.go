@@ -86,8 +86,13 @@ func (x *chain) begin(d *RoutedLink) *amqp.Error {
 	if address != "" {
 		p.owningAddr = string(mobileKey('0', address))
 	}
-	x.r.pairLink(far, p, true)
-	x.r.pairLink(near, p, false)
+	if near.in != nil { // the in-link first: from then on the out-link's credit comes to it
+		x.r.pairLink(near, p, false)
+		x.r.pairLink(far, p, true)
+	} else {
+		x.r.pairLink(far, p, true)
+		x.r.pairLink(near, p, false)
+	}
 	return nil
 }
 
