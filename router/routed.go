@@ -165,7 +165,7 @@ func (c *Conn) passBeginning(in *inLink, p *partial, payload []byte, more bool) 
 			p.buf, p.tag = append([]byte(nil), payload...), append([]byte{}, p.tag...)
 		}
 		return
-	case err != nil:
+	case err != nil && (!more || payload[0] == 0): // else there are no sections, and it is none of a router's business
 		p.outcome = rejectInvalidMessage
 	}
 	c.routeRead() // what came before on this link goes first

@@ -381,7 +381,6 @@ func TestRoutedFaults(t *testing.T) {
 		{"half a header", amqp.OutDelivery{}, []byte{0, 0x53, 0x70, 0xc0, 9, 1, 0x42}, decode},
 		{"long tag", long, plain("x"), tag},
 		{"long tag, many frames", long, append(plain(""), make([]byte, 70000)...), tag},
-		{"no section, many frames", amqp.OutDelivery{}, bytes.Repeat([]byte("no"), 35000), decode},
 	} {
 		x := near.transfer(&tt.d, tt.payload)
 		g.run()
@@ -401,6 +400,14 @@ func TestRoutedFaults(t *testing.T) {
 	near.send("good")
 	g.run()
 	wantBodies(t, far, "good")
+	// What streams and has no sections at all is none of a router's business, as with messages
+	// that the router forwards by address; 1.19's users abort such.
+	text := bytes.Repeat([]byte("no"), 35000)
+	near.transfer(&amqp.OutDelivery{}, text)
+	g.run()
+	if d := far.got[len(far.got)-1]; !d.whole || !bytes.Equal(d.payload, text) {
+		t.Errorf("%d octets of %d arrived", len(d.payload), len(text))
+	}
 }
 
 // TestRoutedHeaderInPieces: a message goes on once its header is here, however it is cut (RT F59).
