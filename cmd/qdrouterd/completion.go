@@ -79,7 +79,7 @@ complete -o filenames -F _qdrouterd qdrouterd
 
 func zshScript(options []option) string {
 	var b strings.Builder
-	b.WriteString("#compdef qdrouterd\n_arguments -s")
+	b.WriteString("#compdef qdrouterd\ncompdef _qdrouterd qdrouterd\n\n_qdrouterd() {\n_arguments -s")
 	for _, o := range options {
 		action := ""
 		if o.arg {
@@ -101,7 +101,9 @@ func zshScript(options []option) string {
 			fmt.Fprintf(&b, " \\\n    '-%c[%s]%s'", o.short, o.about(), action)
 		}
 	}
-	return b.String() + "\n"
+	// From a folder of functions the file is the function; when it is sourced, it defines it.
+	b.WriteString("\n}\n\nif [ \"$funcstack[1]\" = _qdrouterd ]; then\n    _qdrouterd\nfi\n")
+	return b.String()
 }
 
 func fishScript(options []option) string {
