@@ -381,3 +381,60 @@ func TestHerd(t *testing.T) {
 		}
 	}
 }
+
+// TestCoreBusy: a reader that finds the core busy leaves what it met to it, in a form that
+// outlives the read, and is not kept waiting; and nobody forgets it.
+func TestCoreBusy(t *testing.T) {
+	g := newRig(t, nil)
+	a, b := g.peer(nil), g.peer(nil)
+	g.r.coreMu.Lock()
+	for _, p := range []*peer{a, b} {
+		p.attach(amqp.RoleReceiver, amqp.Attach{Source: &amqp.Source{
+			Address: amqp.Some("q"), Capabilities: amqp.AppendValue(nil, amqp.Symbol("qd.waypoint.2"))}})
+		p.eng.Prepare()
+		p.in = append(p.in, p.eng.Out...)
+		p.eng.Out = p.eng.Out[:0]
+		read := p.in
+		p.feed() // would wait for ever if it waited
+		for i := range read {
+			read[i] = 0xff
+		}
+	}
+	g.r.coreMu.Unlock()
+	g.run()
+	if addr := g.r.lookup("M1q"); addr == nil || len(addr.fwd.Load().outs) != 2 {
+		t.Errorf("address %+v, want one with two consumers", addr)
+	}
+}
+
+// TestCoreForOneAnother: events of readers that find another at the core are handled when it has
+// done, by whoever it is.
+func TestCoreForOneAnother(t *testing.T) {
+	g := newRig(t, nil)
+	const conns, links = 8, 50
+	var peers []*peer
+	for range conns {
+		p := g.peer(nil)
+		peers = append(peers, p)
+		for i := range links {
+			p.attach(amqp.RoleReceiver, amqp.Attach{Source: &amqp.Source{Address: amqp.Some(fmt.Sprint("a", i))}})
+		}
+		p.eng.Prepare()
+		p.in = append(p.in, p.eng.Out...)
+		p.eng.Out = p.eng.Out[:0]
+		p.read = 300 // a few attaches at a time
+	}
+	var reading sync.WaitGroup
+	for _, p := range peers {
+		reading.Go(p.feed)
+	}
+	reading.Wait()
+	for i := range links {
+		key := mobileKey('0', fmt.Sprint("a", i))
+		eventually(t, fmt.Sprintf("the consumers of %s", key), func() bool {
+			addr := g.r.lookup(key)
+			return addr != nil && len(addr.fwd.Load().outs) == conns
+		})
+	}
+	g.run()
+}
