@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 )
 
@@ -24,6 +25,8 @@ type ConnConfig struct {
 	// so that any value will do; some peers start just below 2^32.
 	FirstTransferID    uint32
 	FirstDeliveryCount uint32
+	// HandleMax is the highest link handle that this end takes in a session; 0 = no limit.
+	HandleMax uint32
 }
 
 // Handler is told what the peer did. Lock and Unlock guard everything of the connection that
@@ -70,15 +73,16 @@ type Conn struct {
 	Remote *Open  // the peer's open, nil before it came
 	Trace  Tracer
 
-	cfg      ConnConfig
-	h        Handler
-	state    atomic.Uint32 // bits of how far the connection is; written under the lock
-	maxOut   uint32        // octets the peer accepts in one frame
-	maxChan  uint16        // highest channel we may use
-	freeChan uint32        // all channels below are in use
-	byRemote table[*Session]
-	byLocal  table[*Session]
-	dirty    []*Session // with dispositions or flows to encode
+	cfg       ConnConfig
+	h         Handler
+	state     atomic.Uint32 // bits of how far the connection is; written under the lock
+	maxOut    uint32        // octets the peer accepts in one frame
+	maxChan   uint16        // highest channel we may use
+	maxHandle uint32        // what a session is taken to have room for until its begin is here
+	freeChan  uint32        // all channels below are in use
+	byRemote  table[*Session]
+	byLocal   table[*Session]
+	dirty     []*Session // with dispositions or flows to encode
 
 	// Owned by the reader, so that decoding allocates nothing.
 	transfer    Transfer
@@ -99,11 +103,12 @@ const (
 	minMaxFrameSize   = 512
 	unlimitedWindow   = 2147483647
 	defaultFlowWindow = 2048
+	usualHandleMax    = 255 // of brokers that have a limit
 )
 
 // NewConn returns an end that has sent and received nothing.
 func NewConn(cfg ConnConfig, h Handler) *Conn {
-	c := &Conn{h: h, maxOut: minMaxFrameSize}
+	c := &Conn{h: h, maxOut: minMaxFrameSize, maxHandle: usualHandleMax}
 	c.SetConfig(cfg)
 	return c
 }
@@ -395,6 +400,8 @@ func (c *Conn) inBegin(channel uint16, b *Begin) *Error {
 	}
 	s.begun = true
 	s.remoteChannel = channel
+	s.maxOut = b.HandleMax.Or(math.MaxUint32)
+	c.maxHandle = s.maxOut
 	s.nextIncomingID.Store(b.NextOutgoingID)
 	s.inLimit.Add(b.NextOutgoingID)
 	s.remoteLimit = s.nextOutgoingID + Serial(min(b.IncomingWindow, unlimitedWindow))
@@ -422,7 +429,7 @@ func (c *Conn) newSession() (*Session, *Error) {
 	for ch := c.freeChan; ch <= uint32(c.maxChan); ch++ {
 		if c.byLocal.get(ch) == nil {
 			c.freeChan = ch + 1
-			s := &Session{Conn: c, channel: uint16(ch), WindowTarget: defaultFlowWindow, nextOutgoingID: Serial(c.cfg.FirstTransferID)}
+			s := &Session{Conn: c, channel: uint16(ch), WindowTarget: defaultFlowWindow, nextOutgoingID: Serial(c.cfg.FirstTransferID), maxOut: c.maxHandle}
 			if c.cfg.SessionFrames != 0 {
 				s.WindowTarget = c.cfg.SessionFrames
 			}

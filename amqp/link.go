@@ -69,6 +69,9 @@ func (c *Conn) inAttach(channel uint16, a *Attach) *Error {
 	c.h.Flush()
 	c.h.Lock()
 	defer c.h.Unlock()
+	if max := c.cfg.HandleMax; max != 0 && a.Handle > max { // part 2 §2.7.2
+		return errorf(ErrCondFramingError, "handle %d is above handle-max %d", a.Handle, max)
+	}
 	if s.byRemote.get(a.Handle) != nil { // CFG R22
 		return errorf(ErrCondHandleInUse, "handle in use: %d", a.Handle)
 	}

@@ -43,6 +43,7 @@ type Session struct {
 	byRemote table[*Link]
 	byLocal  table[*Link]
 	handles  uint32 // local handles below this have been used
+	maxOut   uint32 // the highest handle that the peer takes
 	free     []uint32
 	names    map[linkName]*Link
 
@@ -72,7 +73,9 @@ func (s *Session) beginWindow() uint32 {
 }
 
 func (s *Session) sendBegin(remote Opt[uint16]) {
+	max := s.Conn.cfg.HandleMax
 	s.Conn.send(s.channel, &Begin{
+		HandleMax:      Opt[uint32]{max, max != 0},
 		RemoteChannel:  remote,
 		NextOutgoingID: uint32(s.nextOutgoingID),
 		IncomingWindow: s.beginWindow(),
@@ -130,6 +133,11 @@ func (s *Session) enqueue() {
 // HasLink reports whether a link of that name and role of ours is not forgotten yet: a new one of
 // the same name would be taken for it.
 func (s *Session) HasLink(name string, role Role) bool { return s.names[linkName{name, role}] != nil }
+
+// Room reports whether one more link of ours may be attached: the peer has a highest handle (part
+// 2 §2.7.2). As long as its begin is not here that is taken to be the one of the last
+// session, and at first one that peers with a limit have.
+func (s *Session) Room() bool { return len(s.free) > 0 || s.handles <= s.maxOut }
 
 // Links calls f for every link that is attached on either side.
 func (s *Session) Links(f func(*Link)) {

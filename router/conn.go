@@ -48,11 +48,11 @@ type Conn struct {
 	properties amqp.Map
 	tags       uint64
 	free       []*delivery
-	waiting    []*outLink // with a queue that waits for output room or session window
-	waited     []*outLink // room for those to come, empty
-	own        [sessionClasses]*session
-	owing      []*outLink    // with queued settled deliveries whose senders wait for credit
-	writerGone chan struct{} // closed at the end of a write; made by Done
+	waiting    []*outLink                 // with a queue that waits for output room or session window
+	waited     []*outLink                 // room for those to come, empty
+	own        [sessionClasses][]*session // those not ended, and maybe some that are
+	owing      []*outLink                 // with queued settled deliveries whose senders wait for credit
+	writerGone chan struct{}              // closed at the end of a write; made by Done
 
 	// Owned by the reader.
 	b      *batch

@@ -2,13 +2,14 @@ package router
 
 import (
 	"errors"
+	"slices"
 
 	"qdrouter/amqp"
 )
 
 // A SessionClass says which of a connection's sessions a link of the router's own is in. There
 // is one session for each class, begun with its first link, and again when the peer ended it
-// (RT E12, L35).
+// (RT E12, L35); further ones where the peer takes no more links in it.
 type SessionClass uint8
 
 // The session classes.
@@ -81,10 +82,14 @@ func (k *Core) Attach(c *Conn, class SessionClass, a *amqp.Attach, owner LinkOwn
 	return own, nil
 }
 
-// classSession returns the session of a class, with the connection's lock held.
+// classSession returns a session of a class that has room for a link, with the connection's lock
+// held.
 func (c *Conn) classSession(class SessionClass) (*session, error) {
-	if s := c.own[class]; s != nil && !s.s.Ended() {
-		return s, nil
+	c.own[class] = slices.DeleteFunc(c.own[class], func(s *session) bool { return s.s.Ended() })
+	for _, s := range c.own[class] {
+		if s.s.Room() {
+			return s, nil
+		}
 	}
 	s, err := c.eng.Begin()
 	if err != nil {
@@ -92,7 +97,7 @@ func (c *Conn) classSession(class SessionClass) (*session, error) {
 	}
 	sess := &session{conn: c, s: s, frameSize: 256}
 	s.Owner = sess
-	c.own[class] = sess
+	c.own[class] = append(c.own[class], sess)
 	return sess, nil
 }
 

@@ -930,3 +930,56 @@ func (l learner) CostsChanged()                {}
 func (l learner) Learned(key, router string, index int, serves bool) {
 	*l.told = append(*l.told, fmt.Sprint(key, " ", router, " ", index, " ", serves))
 }
+
+// TestRoutedHandleMax: a container that takes only so many links in a session gets no more there, not
+// even while its begin, which says so, is under way; the others are in further sessions (AMQP 1.0 part
+// 2 §2.7.2). What ends gives room again.
+func TestRoutedHandleMax(t *testing.T) {
+	for _, limit := range []uint32{4, 255} {
+		g, client, _ := routed(t)
+		container := g.peer(func(o *ConnOptions, cfg *amqp.ConnConfig) {
+			o.Role, cfg.HandleMax = RoleRouteContainer, limit
+		})
+		container.onAttach = func(e *end) {
+			e.l.Attach(&amqp.Attach{Source: e.answer.Source, Target: e.answer.Target})
+		}
+		g.r.SetLinkRouting(routeTo{g, container})
+		if limit < 255 {
+			client.sender("lr") // the begin has come
+		}
+		count := int(limit) * 3
+		attach := func() (list []*end) {
+			for range count {
+				list = append(list, client.attach(amqp.RoleSender, amqp.Attach{Source: &amqp.Source{}, Target: target("lr")}))
+			}
+			g.run()
+			return list
+		}
+		links := attach()
+		sessions := map[*amqp.Session]int{}
+		for _, e := range container.asked {
+			if e.l.Attached() {
+				sessions[e.l.Session]++
+			}
+		}
+		if container.closed != nil || len(sessions) < 3 || len(sessions) > 4 {
+			t.Fatalf("closed %+v, %d sessions", container.closed, len(sessions))
+		}
+		for _, e := range links {
+			if !e.l.Attached() {
+				t.Errorf("%s is not attached", e.l.Name)
+			}
+			e.l.Detach(true, nil)
+		}
+		g.run()
+		attach()
+		for _, e := range container.asked {
+			if e.l.Attached() {
+				sessions[e.l.Session]++
+			}
+		}
+		if len(sessions) > 4 {
+			t.Errorf("%d sessions in the end", len(sessions))
+		}
+	}
+}
