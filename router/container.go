@@ -176,4 +176,5 @@ func (r *Router) connClosed(c *Conn) {
 			w.Closed(c)
 		}
 	}
+	delete(r.open.byNumber, c.o.ID) // numbers are not used again
 }

@@ -83,6 +83,11 @@ func TestWatch(t *testing.T) {
 	normal.die()
 	g.run()
 	want("the socket went", fmt.Sprint("normal closed new ", normal.c.Number()))
+	g.inCore(func(k *Core) {
+		if n := len(g.r.open.byNumber); n != 0 {
+			t.Errorf("%d watches of connections that have gone are kept", n)
+		}
+	})
 }
 
 // TestAfter: a timer runs once, in the core and in order; a stopped one never does.
