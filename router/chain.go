@@ -230,6 +230,9 @@ func (h *half) Detached(closed bool, err *amqp.Error) {
 	h.detached = true
 	if h.link.link().LocalDetached() {
 		h.told = true // if not by the chain, then for breaking the rules
+		if h == &h.x.near && !h.x.answered {
+			h.x.refuse(true, nil) // that detach waits for an attach to go behind
+		}
 	}
 	if h == &h.x.far && !h.x.near.told && err != nil && h.x.refused {
 		h.x.noteRefused(err)

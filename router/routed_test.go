@@ -828,6 +828,38 @@ func TestRoutedOverrun(t *testing.T) {
 	}
 }
 
+// TestRoutedOverrunEarly: so does one that sends before there is an answer to its attach, and it is told
+// at once, whatever the far end does.
+func TestRoutedOverrunEarly(t *testing.T) {
+	g, client, container := routed(t)
+	container.onAttach = nil
+	near := client.attach(amqp.RoleSender, amqp.Attach{Source: &amqp.Source{}, Target: target("lr")})
+	near.l.Start(&amqp.OutDelivery{})
+	near.l.SendFrames(&amqp.OutDelivery{}, true, true, plain("a"), 1<<20)
+	g.run()
+	if d := near.detach; near.answer == nil || d == nil || d.Error == nil || d.Error.Condition != amqp.ErrCondTransferLimitExceeded {
+		t.Errorf("the sender was told %+v, %+v", near.answer, d)
+	}
+	far := container.asked[0]
+	if far.detach == nil {
+		t.Error("the far end was told nothing")
+	}
+	far.l.Attach(&amqp.Attach{Source: far.answer.Source, Target: far.answer.Target})
+	far.l.Detach(true, nil)
+	g.run()
+	if n := len(g.links()); n != 0 {
+		t.Errorf("%d links are left", n)
+	}
+	near.l = client.s.NewLink(near.l.Name, amqp.RoleSender) // the name is free
+	near.l.Owner = near
+	near.answer = nil
+	near.l.Attach(&amqp.Attach{Source: &amqp.Source{}, Target: target("lr")})
+	g.run()
+	if len(container.asked) != 2 {
+		t.Errorf("the container was asked for %d links", len(container.asked))
+	}
+}
+
 // TestRoutedCounts: routed deliveries count as received and sent on (RT 6.3), and a routed link costs
 // nothing of what others are counted by.
 func TestRoutedCounts(t *testing.T) {
