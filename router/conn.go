@@ -181,6 +181,7 @@ func (c *Conn) Input(buf []byte) (n int, err error) {
 	c.routeRead()
 	c.r.decide(c.b)
 	c.b.run()
+	c.decideRest()
 	if c.mustRenewWindows() {
 		c.renewWindows()
 	}
@@ -197,6 +198,14 @@ func (c *Conn) Input(buf []byte) (n int, err error) {
 		return n, ErrClosed
 	}
 	return n, nil
+}
+
+// decideRest takes to the core what it was to know only when others had been told something (postOut).
+func (c *Conn) decideRest() {
+	for len(c.b.events) > 0 {
+		c.r.decide(c.b)
+		c.b.run()
+	}
 }
 
 // noteRest notes since when a frame is incomplete: rest octets of one are here, the first of
@@ -288,6 +297,7 @@ func (c *Conn) Done() {
 	c.r.timers.remove(c) // nothing wakes a dead connection any more
 	c.r.decide(b)
 	b.run()
+	c.decideRest()
 	c.End()
 	c.r.removeConn(c, opened)
 }

@@ -330,7 +330,7 @@ func (c *Conn) linkSays(w *linkWord, b *batch) {
 		c.drain(w.out, b)
 		return
 	case wordEvent:
-		c.r.post(*w.ev)
+		b.post(*w.ev) // behind what the core is to know of the link from before
 		return
 	}
 	in := w.in

@@ -709,6 +709,32 @@ func TestRoutedRefused(t *testing.T) {
 	}
 }
 
+// TestRoutedRefusedTogether: a container that refuses several senders in one write is answered for each,
+// and each client is told in order.
+func TestRoutedRefusedTogether(t *testing.T) {
+	g, client, container := routed(t)
+	container.onAttach = nil
+	var list []*end
+	for range 3 {
+		list = append(list, client.attach(amqp.RoleSender, amqp.Attach{Source: &amqp.Source{}, Target: target("lr")}))
+	}
+	g.run()
+	for _, far := range container.asked {
+		far.l.TellAnswer = true
+		far.l.Attach(&amqp.Attach{Source: far.answer.Source})
+		far.l.Detach(true, &amqp.Error{Condition: amqp.ErrCondNotFound, Description: "no such queue"})
+	}
+	g.run()
+	for i, e := range list {
+		if e.answer == nil || e.answer.Target != nil || e.detach == nil || e.detach.Error == nil || e.detach.Error.Description != "no such queue" {
+			t.Errorf("client %d was told %+v %+v", i, e.answer, e.detach)
+		}
+		if container.asked[i].detach == nil {
+			t.Errorf("the container's detach %d was not answered", i)
+		}
+	}
+}
+
 // TestRoutedReceiverBlocked: what waits for a receiver that does not read is bounded: its sender is
 // told that there is no credit, and then that there is what it has not used. The other routed links
 // of the container go on.
