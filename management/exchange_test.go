@@ -73,6 +73,9 @@ func TestExchangesOfTheFile(t *testing.T) {
 	if lines := b.logs.find("Error performing CREATE of org.apache.qpid.dispatch.router.config.binding: The binding key pattern is invalid"); len(lines) != 1 {
 		t.Errorf("%d lines in the log about the key", len(lines))
 	}
+	if lines := b.logs.find("is left out"); len(lines) != 1 || !strings.Contains(lines[0], "The binding of test.conf:") {
+		t.Errorf("the log says %q of the section", lines)
+	}
 	read := asMap(t, b.want(t, 200, "OK", nil, "operation=READ", "type=router.config.binding", "name=keyed"))
 	subset(t, map[string]any{"name": "keyed", "identity": rows[1]["identity"]}, read)
 	if _, has := read["type"]; has || len(read) != 7 {

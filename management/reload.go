@@ -317,6 +317,8 @@ func (a *Agent) createObject(k *kind, s section, n int) {
 	if made := a.runOwn(k, opCreate, amqp.Map{{Key: "name", Value: name}}, body); made.Status == StatusCreated {
 		identity, _ := made.Body.(amqp.Map).Get("identity")
 		a.ofFile[object{k, s.key}] = scalarText(identity)
+	} else if s.Line > 0 { // the reason is in the log by now, but not whose it is
+		a.errorf("The %s of %s:%d is left out", k.ShortName(), s.File, s.Line)
 	}
 }
 
