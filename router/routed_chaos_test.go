@@ -50,6 +50,7 @@ func chaos(t *testing.T, seed uint64) {
 		p := g.peer(func(o *ConnOptions, cfg *amqp.ConnConfig) {
 			o.Role, o.Name, cfg.ContainerID = RoleRouteContainer, "broker", "B"
 			cfg.HandleMax = uint32(rng.IntN(5))
+			cfg.SessionFrames = uint32(rng.IntN(2) * 10)
 			cfg.FirstDeliveryCount = 4294967290
 			cfg.FirstTransferID = 4294967293
 			if rng.IntN(2) == 0 {
@@ -67,6 +68,7 @@ func chaos(t *testing.T, seed uint64) {
 	newClient := func() *peer {
 		return g.peer(func(_ *ConnOptions, cfg *amqp.ConnConfig) {
 			cfg.ContainerID = "client"
+			cfg.SessionFrames = uint32(rng.IntN(2) * 10)
 			cfg.FirstDeliveryCount = uint32(rng.IntN(2)) * 4294967295
 		})
 	}
@@ -106,6 +108,10 @@ func chaos(t *testing.T, seed uint64) {
 			l.Session.End(nil)
 		default:
 			if l.Role == amqp.RoleSender {
+				if rng.IntN(6) == 0 && l.Credit() > 0 && l.Session.OutWindow() > 60 { // more than may wait
+					l.Start(&amqp.OutDelivery{})
+					l.SendFrames(&amqp.OutDelivery{}, true, true, plain(string(make([]byte, rng.IntN(800000)))), 1<<30)
+				}
 				sendSome(e, rng, nil)
 				if l.Drain && rng.IntN(2) == 0 {
 					l.Drained()
@@ -124,6 +130,10 @@ func chaos(t *testing.T, seed uint64) {
 		}
 	}
 	run := func() {
+		if len(g.peers) > 0 {
+			p := g.peers[rng.IntN(len(g.peers))]
+			p.holdWin = !p.holdWin
+		}
 		switch rng.IntN(4) {
 		case 0:
 			g.run()
@@ -206,6 +216,10 @@ func chaos(t *testing.T, seed uint64) {
 			clients[i] = newClient()
 		}
 		run()
+	}
+	for _, p := range g.peers {
+		p.holdWin = false
+		p.eng.Sessions(func(s *amqp.Session) { s.FlowDue() })
 	}
 	// All that waits is answered; then both ends agree on every link.
 	g.run()
