@@ -12,7 +12,7 @@ import (
 	"qdrouter/amqp"
 )
 
-// TestRoutedStress: clients attach, send, receive, settle and detach at random over routed links to
+// TestRoutedStress: clients attach, send, receive, settle, detach and end sessions at random over routed links to
 // one container, each peer from a goroutine of its own. No delivery is lost or decided twice, none
 // is left behind, and credit agrees in the end.
 func TestRoutedStress(t *testing.T) {
@@ -36,7 +36,7 @@ func TestRoutedStress(t *testing.T) {
 		given := map[*end]bool{}
 		for !stop.Load() {
 			for _, e := range container.asked {
-				if !e.l.Attached() {
+				if !e.live() {
 					continue
 				}
 				if e.l.Role == amqp.RoleSender {
@@ -56,6 +56,9 @@ func TestRoutedStress(t *testing.T) {
 					e.l.Grant(1)
 				}
 			}
+			if rng.IntN(2000) == 0 && len(container.asked) > 0 {
+				container.asked[rng.IntN(len(container.asked))].l.Session.End(nil)
+			}
 			container.pump()
 			runtime.Gosched()
 		}
@@ -66,9 +69,13 @@ func TestRoutedStress(t *testing.T) {
 			settled := map[*end]int{}
 			begun := time.Now()
 			for round := 0; round < 1500 || len(p.sent) < 50 && time.Since(begun) < 20*time.Second; round++ {
+				if rng.IntN(200) == 0 {
+					p.s.End(nil)
+					p.s = p.begin()
+				}
 				live := 0
 				for _, e := range p.ends {
-					if !e.l.Attached() {
+					if !e.live() {
 						continue
 					}
 					live++
@@ -112,7 +119,7 @@ func TestRoutedStress(t *testing.T) {
 	containerDone.Wait()
 	g.run()
 	for _, e := range container.asked { // what came last
-		if e.l.Role == amqp.RoleReceiver && e.l.Attached() {
+		if e.l.Role == amqp.RoleReceiver && e.live() {
 			for ; seen[e] < len(e.got) && e.got[seen[e]].whole; seen[e]++ {
 				if d := e.got[seen[e]]; !d.settled {
 					e.l.Session.Dispose(amqp.RoleReceiver, d.id, d.id, true, amqp.StateAccepted)
@@ -123,7 +130,7 @@ func TestRoutedStress(t *testing.T) {
 	g.run()
 	open := map[string]*end{} // by name at the container
 	for _, e := range container.asked {
-		if e.l.Attached() {
+		if e.live() {
 			open[e.l.Name] = e
 		}
 	}
@@ -142,7 +149,7 @@ func TestRoutedStress(t *testing.T) {
 			}
 		}
 		for _, e := range p.ends {
-			if !e.l.Attached() || e.l.Role != amqp.RoleSender {
+			if !e.live() || e.l.Role != amqp.RoleSender {
 				continue
 			}
 			far := open[fmt.Sprintf("%s@client%d", e.l.Name, i)]
@@ -206,5 +213,8 @@ func sendSome(e *end, rng *rand.Rand, sent map[deliveryKey]*sent) {
 		e.l.SendFrames(d, true, true, plain(body), 1<<30)
 	}
 }
+
+// live reports whether the end is attached, in a session that is.
+func (e *end) live() bool { return e.l.Attached() && !e.l.Session.Ended() }
 
 func newSent(id amqp.Serial) *sent { return &sent{id: id} }
