@@ -31,6 +31,7 @@ const (
 // Connections are known by number. Its methods say what is to be done.
 type attempts struct {
 	failedOnce bool
+	alone      bool   // attached in a session that no other link shares
 	lastError  string // kept after a later success (RT A6)
 	conns      []attempt
 }
@@ -46,6 +47,7 @@ type step struct {
 	do    todo
 	conn  uint64
 	after time.Duration // of retry
+	alone bool          // of attach: in a session that no other link shares
 }
 
 type todo uint8
@@ -81,7 +83,7 @@ func (a *attempts) opened(conn uint64) []step {
 		return nil
 	}
 	a.conns = append(a.conns, attempt{conn, attaching})
-	return []step{{do: attach, conn: conn}}
+	return []step{{do: attach, conn: conn, alone: a.alone}}
 }
 
 // closed takes in that a connection has gone, and its link with it (RT A7).
@@ -125,6 +127,17 @@ func (a *attempts) detached(conn uint64, text string) []step {
 	return []step{{do: retry, conn: conn, after: after}}
 }
 
+// ended takes in that the container ended the session of the link; text is as for detached. There
+// are brokers that answer so to an attach they do not like, and with it end every other link of
+// the session: whoever had not been answered may be the cause, and is attached alone from now on,
+// so that it ends no other link again.
+func (a *attempts) ended(conn uint64, text string) []step {
+	if x := a.of(conn); x != nil && x.state == attaching {
+		a.alone = true
+	}
+	return a.detached(conn, text)
+}
+
 // due takes in that it is time to try again.
 func (a *attempts) due(conn uint64) []step {
 	x := a.of(conn)
@@ -132,7 +145,7 @@ func (a *attempts) due(conn uint64) []step {
 		return nil
 	}
 	x.state = attaching
-	return []step{{do: attach, conn: conn}}
+	return []step{{do: attach, conn: conn, alone: a.alone}}
 }
 
 // deleted ends it all (RT A9).

@@ -14,6 +14,9 @@ func describe(steps []step) string {
 	var list []string
 	for _, s := range steps {
 		text := fmt.Sprint([...]string{"attach", "bind", "retry", "detach", "cancel"}[s.do], " ", s.conn)
+		if s.alone {
+			text += " alone"
+		}
 		if s.do == retry {
 			text += fmt.Sprint(" in ", s.after)
 		}
@@ -44,6 +47,8 @@ func (a *attempts) event(t *testing.T, text string) []step {
 		return a.attached(conn, false)
 	case "detached":
 		return a.detached(conn, rest)
+	case "ended":
+		return a.ended(conn, rest)
 	case "due":
 		return a.due(conn)
 	case "deleted":
@@ -91,6 +96,23 @@ func TestAttempts(t *testing.T) {
 			"attached 1 -> bind 1 -> active",
 			"detached 1 queue deleted -> retry 1 in 2s -> failed",
 		}, "queue deleted"},
+		{"the session is ended before the answer", []string{
+			"opened 1 -> attach 1 -> attaching",
+			"ended 1 no queue 'q' -> retry 1 in 2s -> failed",
+			"due 1 -> attach 1 alone -> attaching",
+			"ended 1 no queue 'q' -> retry 1 in 5s -> failed",
+			"due 1 -> attach 1 alone -> attaching",
+			"attached 1 -> bind 1 -> active",
+			"closed 1 -> -> inactive",
+			"opened 2 -> attach 2 alone -> attaching",
+		}, "no queue 'q'"},
+		{"the session is ended for the sake of another", []string{
+			"opened 1 -> attach 1 -> attaching",
+			"attached 1 -> bind 1 -> active",
+			"ended 1 no queue 'q' -> retry 1 in 2s -> failed",
+			"due 1 -> attach 1 -> attaching",
+			"attached 1 -> bind 1 -> active",
+		}, "no queue 'q'"},
 		{"reconnect meets a retry (A7, Q7)", []string{
 			"opened 1 -> attach 1 -> attaching",
 			"detached 1 x -> retry 1 in 2s -> failed",
@@ -195,7 +217,7 @@ func TestAttemptsUnderAnySchedule(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			conn := rapid.Uint64Range(1, 3).Draw(t, "conn")
-			switch rapid.SampledFrom([]string{"open", "close", "attach", "refuse", "detach", "time"}).Draw(t, "event") {
+			switch rapid.SampledFrom([]string{"open", "close", "attach", "refuse", "detach", "end", "time"}).Draw(t, "event") {
 			case "open":
 				if !open[conn] {
 					open[conn] = true
@@ -219,6 +241,12 @@ func TestAttemptsUnderAnySchedule(t *testing.T) {
 					delete(link, conn)
 					delete(bound, conn)
 					do(a.detached(conn, "gone"))
+				}
+			case "end":
+				if link[conn] {
+					delete(link, conn)
+					delete(bound, conn)
+					do(a.ended(conn, "gone"))
 				}
 			case "time":
 				now += time.Second

@@ -167,7 +167,11 @@ func (al *autoLink) carryOut(steps []step) {
 		x := al.conns[s.conn]
 		switch s.do {
 		case attach:
-			x.attach()
+			class := router.ClientSession
+			if s.alone {
+				class = router.LoneSession
+			}
+			x.attach(class)
 		case bind:
 			x.link.Bind(al.hold, x.reply, al.Fallback)
 		case retry:
@@ -186,7 +190,7 @@ func (al *autoLink) carryOut(steps []step) {
 func (x *autoConn) due() { x.al.carryOut(x.al.attempts.due(x.conn.Number())) }
 
 // attach attaches a link to the container (RT A3).
-func (x *autoConn) attach() {
+func (x *autoConn) attach(class router.SessionClass) {
 	al := x.al
 	address := al.ExternalAddress
 	if address == "" {
@@ -203,9 +207,10 @@ func (x *autoConn) attach() {
 		target.Address = amqp.Some(address)
 	}
 	al.log("Auto Link Activated", x.conn)
-	link, err := al.core.Attach(x.conn, router.ClientSession, a, x)
+	link, err := al.core.Attach(x.conn, class, a, x)
 	if err != nil {
-		x.failed(err.Error())
+		al.carryOut(al.attempts.detached(x.conn.Number(), err.Error()))
+		x.logFailure(err.Error())
 		return
 	}
 	x.link = link
@@ -225,24 +230,31 @@ func (x *autoConn) Attached(a *amqp.Attach) {
 func (x *autoConn) Detached(closed bool, e *amqp.Error) {
 	x.link.Detach(closed, nil) // RT E65
 	x.link = nil
-	text := ""
-	if e != nil {
-		text = e.Description
-	}
-	x.failed(text)
+	text := description(e)
+	x.al.carryOut(x.al.attempts.detached(x.conn.Number(), text))
+	x.logFailure(text)
 }
 
 // Lost is told that the link went with its session, which the container ended, or with its
 // connection, of which closed is told next.
 func (x *autoConn) Lost(connection bool) {
+	text := description(x.link.EndError())
 	x.link = nil
 	if !connection {
-		x.failed("")
+		x.al.carryOut(x.al.attempts.ended(x.conn.Number(), text))
+		x.logFailure(text)
 	}
 }
 
-func (x *autoConn) failed(text string) {
-	x.al.carryOut(x.al.attempts.detached(x.conn.Number(), text))
+// description is the text of an error, "" without one.
+func description(e *amqp.Error) string {
+	if e == nil {
+		return ""
+	}
+	return e.Description
+}
+
+func (x *autoConn) logFailure(text string) {
 	x.al.log("Auto Link Activation Failed. "+text, x.conn)
 }
 

@@ -310,6 +310,43 @@ func TestAutoLinkSessionEnded(t *testing.T) {
 	})
 }
 
+// TestAutoLinkSessionEndedByAnAttach: to a broker that ends the session instead of refusing a link,
+// the link that it does not like is attached alone, and no other suffers from it again (L35, A5).
+func TestAutoLinkSessionEndedByAnAttach(t *testing.T) {
+	bubble(t, func(g *rig) {
+		s := NewAutoLinks(g.r)
+		there := false
+		b := g.container("broker", "B", func(k *link) {
+			if k.attach.Source.Address.V == "missing" && !there {
+				k.l.Session.End(&amqp.Error{Condition: amqp.ErrCondNotFound, Description: "no queue 'missing'"})
+				return
+			}
+			take(k)
+		})
+		for _, address := range []string{"a", "missing", "b"} {
+			g.add(s, AutoLink{Address: address, Direction: "in", Connection: "broker"})
+		}
+		const text = ": no queue 'missing'"
+		g.want(s, "failed"+text, "failed"+text, "active") // the third came after
+		g.sleep(2 * time.Second)
+		g.want(s, "active"+text, "failed"+text, "active")
+		if b.links[0].l.Session == b.links[2].l.Session {
+			t.Error("a session that was ended is used again")
+		}
+		attaches := len(b.links)
+		for range 3 {
+			g.sleep(5 * time.Second)
+			g.want(s, "active"+text, "failed"+text, "active")
+		}
+		if n := len(b.links) - attaches; n != 3 {
+			t.Errorf("%d attaches in 15 s, want 3 of the one link", n)
+		}
+		there = true
+		g.sleep(5 * time.Second)
+		g.want(s, "active"+text, "active"+text, "active")
+	})
+}
+
 // TestAutoLinkSeveralConnections: an autolink has a link on each matching connection; one that
 // fails is tried again alone (RT A8, Q7), and messages are spread over all (A20, A21).
 func TestAutoLinkSeveralConnections(t *testing.T) {

@@ -51,6 +51,7 @@ type Conn struct {
 	waiting    []*outLink                 // with a queue that waits for output room or session window
 	waited     []*outLink                 // room for those to come, empty
 	own        [sessionClasses][]*session // those not ended, and maybe some that are
+	lone       []*session                 // of links in a session of their own
 	owing      []*outLink                 // with queued settled deliveries whose senders wait for credit
 	writerGone chan struct{}              // closed at the end of a write; made by Done
 
@@ -411,7 +412,10 @@ func (e engine) RemoteBegin(s *amqp.Session, _ *amqp.Begin) *amqp.Error {
 	return nil
 }
 
-func (e engine) RemoteEnd(s *amqp.Session, _ *amqp.End) {
+func (e engine) RemoteEnd(s *amqp.Session, end *amqp.End) {
+	if sess, ok := s.Owner.(*session); ok {
+		sess.endError = end.Error.Clone()
+	}
 	e.loseSession(s, e.b)
 	e.b.touch(e.Conn)
 }

@@ -13,6 +13,8 @@ type session struct {
 	in   amqp.Unsettled[*delivery] // received, by incoming delivery id
 	out  amqp.Unsettled[copyRef]   // sent, by outgoing delivery id
 
+	endError *amqp.Error // of the peer's end; guarded by the connection's mutex
+
 	// held is how many octets of streams that came in here wait in out-links anywhere. At
 	// heldHigh the incoming window is no longer renewed, at heldLow it is again.
 	held    atomic.Int64

@@ -9,7 +9,8 @@ import (
 
 // A SessionClass says which of a connection's sessions a link of the router's own is in. There
 // is one session for each class, begun with its first link, and again when the peer ended it
-// (RT E12, L35); further ones where the peer takes no more links in it.
+// (RT E12, L35); further ones where the peer takes no more links in it. A link of LoneSession has
+// one to itself.
 type SessionClass uint8
 
 // The session classes.
@@ -17,6 +18,9 @@ const (
 	ClientSession SessionClass = iota // autolinks and the like
 	RoutedSession                     // routed links (RT L7)
 	sessionClasses
+
+	// LoneSession is for a link for which the peer may end the session that it is in.
+	LoneSession SessionClass = 255
 )
 
 // A LinkOwner is told by the core what the peer does with a link that the router attached.
@@ -85,19 +89,49 @@ func (k *Core) Attach(c *Conn, class SessionClass, a *amqp.Attach, owner LinkOwn
 // classSession returns a session of a class that has room for a link, with the connection's lock
 // held.
 func (c *Conn) classSession(class SessionClass) (*session, error) {
+	if class == LoneSession {
+		return c.loneSession()
+	}
 	c.own[class] = slices.DeleteFunc(c.own[class], func(s *session) bool { return s.s.Ended() })
 	for _, s := range c.own[class] {
 		if s.s.Room() {
 			return s, nil
 		}
 	}
+	sess, err := c.begin()
+	if err == nil {
+		c.own[class] = append(c.own[class], sess)
+	}
+	return sess, err
+}
+
+// loneSession returns a session without links: one whose link has gone, or a new one. A peer that
+// allows no further session gets the link in the one of all.
+func (c *Conn) loneSession() (*session, error) {
+	c.lone = slices.DeleteFunc(c.lone, func(s *session) bool { return s.s.Ended() })
+	for _, s := range c.lone {
+		used := false
+		s.s.Links(func(*amqp.Link) { used = true })
+		if !used {
+			return s, nil
+		}
+	}
+	sess, err := c.begin()
+	if err != nil {
+		return c.classSession(ClientSession)
+	}
+	c.lone = append(c.lone, sess)
+	return sess, nil
+}
+
+// begin begins a session for links of the router's own.
+func (c *Conn) begin() (*session, error) {
 	s, err := c.eng.Begin()
 	if err != nil {
 		return nil, err
 	}
 	sess := &session{conn: c, s: s, frameSize: 256}
 	s.Owner = sess
-	c.own[class] = append(c.own[class], sess)
 	return sess, nil
 }
 
@@ -107,6 +141,16 @@ func (l *Link) ID() uint64 {
 		return l.in.id
 	}
 	return l.out.id
+}
+
+// EndError returns the error with which the peer ended the link's session, nil if it gave none.
+func (l *Link) EndError() *amqp.Error {
+	l.conn.mu.Lock()
+	defer l.conn.mu.Unlock()
+	if l.in != nil {
+		return l.in.sess.endError
+	}
+	return l.out.sess.endError
 }
 
 // Conn returns the connection that the link is on.

@@ -230,6 +230,39 @@ func TestOwnSessions(t *testing.T) {
 	}
 }
 
+// TestLoneSessions: a link that is alone in its session gets the session of another such that has
+// gone, or a new one; where the peer allows none, it shares.
+func TestLoneSessions(t *testing.T) {
+	g := newRig(t, nil)
+	p := g.peer(func(o *ConnOptions, cfg *amqp.ConnConfig) { o.Role, cfg.ChannelMax = RoleRouteContainer, 3 })
+	p.onAttach = echo
+	g.ask(p, ClientSession, outgoing("a"), "", 0)
+	first := g.ask(p, LoneSession, outgoing("b"), "", 0)
+	g.ask(p, LoneSession, outgoing("c"), "", 0)
+	at := func(i int) *amqp.Session { return p.asked[i].l.Session }
+	if at(0) == at(1) || at(0) == at(2) || at(1) == at(2) {
+		t.Error("a session is shared")
+	}
+	g.inCore(func(*Core) { first.link.Detach(true, nil) })
+	p.asked[1].l.Detach(true, nil)
+	g.run()
+	last := g.ask(p, LoneSession, outgoing("d"), "", 0)
+	if at(3) != at(1) {
+		t.Error("the session without a link is not used again")
+	}
+	at(3).End(&amqp.Error{Condition: amqp.ErrCondNotFound, Description: "no queue"})
+	g.run()
+	last.want(t, "attached", "lost false")
+	if err := last.link.EndError(); err == nil || err.Condition != amqp.ErrCondNotFound || err.Description != "no queue" {
+		t.Errorf("the session ended with %v", err)
+	}
+	g.ask(p, LoneSession, outgoing("e"), "", 0)
+	g.ask(p, LoneSession, outgoing("f"), "", 0) // the peer's own session is the fourth
+	if at(4) == at(0) || at(4) == at(2) || at(5) != at(0) {
+		t.Error("the last link is not in the session of all, or the one before it is")
+	}
+}
+
 // TestOwnSessionWithoutChannel: a peer that has no channel for one more session gets no link.
 func TestOwnSessionWithoutChannel(t *testing.T) {
 	g := newRig(t, nil)
