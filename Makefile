@@ -2,7 +2,7 @@
 # make test   everything a change must pass
 # make build  the programs, in ./bin
 # make docs   the pages that are made from the schema and the programs
-# make demo   three routers and real clients; one router is killed
+# make demo   routers and real clients at work; EXAMPLE says which folder of examples/
 # make soak   networks of routers under faults for SOAK
 # make fuzz   every decoder under random input, FUZZTIME each
 
@@ -10,6 +10,7 @@ GO       ?= go
 CONF     ?= examples/qdrouterd.conf
 FUZZTIME ?= 10m
 SOAK     ?= 2m
+EXAMPLE  ?= path-redundancy
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # Used to install what the tests need; empty for root and where there is no sudo.
@@ -49,9 +50,9 @@ unit:
 system: clients
 	QDROUTER_REQUIRE_CLIENTS=1 $(GO) test -count=1 -timeout 15m ./tests/...
 
-# Path redundancy: examples/path-redundancy/README.md tells what is seen.
-demo: build python-client
-	@examples/path-redundancy/demo.sh
+# The README.md in the folder tells what is seen. All but the first need a broker.
+demo: build python-client $(if $(filter path-redundancy,$(EXAMPLE)),,rabbitmq)
+	@examples/$(EXAMPLE)/demo.sh
 
 # Routers killed and connections cut under traffic. "make test" does it for a
 # shorter time.

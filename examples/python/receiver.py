@@ -30,6 +30,10 @@ class Receiver(MessagingHandler):
             event.receiver.close()
             event.connection.close()
 
+    def on_link_error(self, event):
+        print("refused:", event.link.remote_condition.description, file=sys.stderr)
+        event.connection.close()
+
 
 url, count = (sys.argv[1:] + ["amqp://127.0.0.1:5672/hello", "0"][len(sys.argv) - 1:])[:2]
 try:

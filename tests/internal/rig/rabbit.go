@@ -70,8 +70,7 @@ type Rabbit struct {
 // skipped where RabbitMQ is not installed.
 func StartRabbit(t testing.TB, queues ...string) *Rabbit {
 	t.Helper()
-	_, err := os.Stat(rabbitServer)
-	need(t, "rabbitmq-server", err)
+	NeedRabbit(t)
 	dir := t.TempDir()
 	r := &Rabbit{dir: dir, port: freePort(t), dist: freePort(t), epmd: freePort(t)}
 	for name, text := range map[string]string{
@@ -92,9 +91,11 @@ disk_free_limit.absolute = 1MB
 			t.Fatal(err)
 		}
 	}
-	if r.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
 		t.Fatal(err)
 	}
+	r.log = log
 	t.Cleanup(func() {
 		r.Stop(t)
 		r.log.Close()
@@ -105,6 +106,13 @@ disk_free_limit.absolute = 1MB
 	})
 	r.Start(t)
 	return r
+}
+
+// NeedRabbit skips or fails a test that runs RabbitMQ when that is missing.
+func NeedRabbit(t testing.TB) {
+	t.Helper()
+	_, err := os.Stat(rabbitServer)
+	need(t, "rabbitmq-server", err)
 }
 
 // freePort returns a port that is free now. RabbitMQ cannot be told to choose.
