@@ -3,7 +3,7 @@
 # make build  the programs, in ./bin
 # make docs   the pages that are made from the schema and the programs
 # make demo   routers and real clients at work; EXAMPLE says which folder of examples/
-# make soak   networks of routers under faults for SOAK
+# make soak   networks of routers, and a broker behind them, under faults for SOAK
 # make fuzz   every decoder under random input, FUZZTIME each
 
 GO       ?= go
@@ -54,10 +54,10 @@ system: clients
 demo: build python-client $(if $(filter path-redundancy,$(EXAMPLE)),,rabbitmq)
 	@examples/$(EXAMPLE)/demo.sh
 
-# Routers killed and connections cut under traffic. "make test" does it for a
-# shorter time.
+# Routers and a broker killed and connections cut under traffic. "make test" does
+# it for a shorter time.
 soak:
-	QDROUTER_SOAK=$(SOAK) $(GO) test -count=1 -timeout 30m -run '^TestNetworkSoak$$' -v ./tests
+	QDROUTER_SOAK=$(SOAK) $(GO) test -count=1 -timeout 30m -run '^Test(Network|Broker)Soak$$' -v ./tests
 
 fuzz-short: FUZZTIME = 10s
 fuzz-short: fuzz

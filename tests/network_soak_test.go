@@ -280,6 +280,7 @@ func (s *soak) connected(from, to string, f fault) bool {
 type flow struct {
 	n                 *network
 	from, to, address string
+	first             int // number of the first message
 
 	mu       sync.Mutex
 	sent     []time.Time       // by message: when it was first given to the library
@@ -435,7 +436,7 @@ func (f *flow) sendOne(ctx context.Context, sender *amqp.Sender, id int, slots c
 		body = strings.Repeat("large", 40_000)
 	}
 	receipt, err := sender.SendWithReceipt(ctx, &amqp.Message{
-		Value: body, ApplicationProperties: map[string]any{"id": int64(id)}}, nil)
+		Value: body, ApplicationProperties: map[string]any{"id": int64(f.first + id)}}, nil)
 	if err != nil {
 		f.outcome(id, "lost", slots, again)
 		return err
