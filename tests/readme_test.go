@@ -72,6 +72,10 @@ func TestREADMECommands(t *testing.T) {
 			// What it runs is running now: see that it is there to be run.
 			run(t, env, "make -n test")
 		default:
+			if strings.HasPrefix(script, "make demo ") {
+				examples(t, env, script)
+				continue
+			}
 			if strings.Contains(script, examplePort) && address == "" {
 				t.Fatalf("README.md uses the router before it starts it: %s", script)
 			}
@@ -83,6 +87,25 @@ func TestREADMECommands(t *testing.T) {
 			t.Errorf("README.md does not give %q as a command of its own", command)
 		}
 	}
+}
+
+// examples checks that a script of the README shows every example that has a
+// demo. Each has a test of its own which runs it on other ports.
+func examples(t *testing.T, env []string, script string) {
+	t.Helper()
+	demos, err := filepath.Glob(filepath.Join(rig.Root(), "examples", "*", "demo.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, path := range demos {
+		want = append(want, "make demo EXAMPLE="+filepath.Base(filepath.Dir(path)))
+	}
+	got := slices.Sorted(strings.SplitSeq(script, "\n"))
+	if !slices.Equal(got, want) {
+		t.Errorf("README.md shows the demos\n%q, want\n%q", got, want)
+	}
+	run(t, env, strings.ReplaceAll(script, "make demo", "make -n demo"))
 }
 
 // run runs a script of the README from the root of the repository. What it

@@ -17,11 +17,11 @@ start c
 start b
 start a
 network a b c
-pa=$(port a) pc=$(port c)
+pa=$(port a) pb=$(port b) pc=$(port c)
 until_true 120 shows "$pc" --linkroutes "b2 in linkBalanced active"
 "$bin/qdstat" -b "127.0.0.1:$pc" --linkroutes
 say "Router.A knows where they lead"
-until_true 20 shows "$pa" -a "link-out b2 linkBalanced - 0 1"
+for p in "$pa" "$pb"; do until_true 20 shows "$p" -a "link-out b2 linkBalanced - 0 1"; done
 table "$pa" -a b2
 
 say "a sender on Router.A"
