@@ -52,6 +52,7 @@ type Conn struct {
 	waited     []*outLink                 // room for those to come, empty
 	own        [sessionClasses][]*session // those not ended, and maybe some that are
 	lone       []*session                 // of links in a session of their own
+	undrained  bool                       // the peer ended a session when it was told to drain a link
 	owing      []*outLink                 // with queued settled deliveries whose senders wait for credit
 	writerGone chan struct{}              // closed at the end of a write; made by Done
 
@@ -416,6 +417,11 @@ func (e engine) RemoteEnd(s *amqp.Session, end *amqp.End) {
 	if sess, ok := s.Owner.(*session); ok {
 		sess.endError = end.Error.Clone()
 	}
+	s.Links(func(l *amqp.Link) {
+		if in, ok := l.Owner.(*inLink); ok && in.withheld && l.CreditOut() > 0 && end.Error != nil {
+			e.undrained = true
+		}
+	})
 	e.loseSession(s, e.b)
 	e.b.touch(e.Conn)
 }

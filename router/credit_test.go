@@ -139,6 +139,37 @@ func TestCreditWithheld(t *testing.T) {
 	}
 }
 
+// TestSessionEndedByDrain: a peer that answers a drain by ending the session with an error, as RabbitMQ 3.10
+// does, is not told to drain again. It may use up what credit it has; the rest is kept until
+// there is a consumer.
+func TestSessionEndedByDrain(t *testing.T) {
+	g := newRig(t, nil)
+	a, b := g.peer(nil), g.peer(nil)
+	first := b.receiver("q", 10)
+	s := a.sender("q")
+	first.close()
+	s.transfer(&amqp.OutDelivery{}, plain("1"))
+	g.run()
+	s.wantCredit(t, 249, true)
+	s.l.Session.End(&amqp.Error{Condition: amqp.ErrCondInternalError})
+	g.run()
+
+	session, err := a.eng.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.s = session
+	second := b.receiver("q", 10)
+	s = a.sender("q")
+	second.close()
+	x := s.transfer(&amqp.OutDelivery{}, plain("2"))
+	g.run()
+	s.wantCredit(t, 249, false)
+	wantSaid(t, []*sent{x}, "released settled")
+	b.receiver("q", 10)
+	s.wantCredit(t, 250, false)
+}
+
 // TestReopenedBeforeDrained: a consumer comes back while the drain is on its way to the sender;
 // no credit is lost.
 func TestReopenedBeforeDrained(t *testing.T) {

@@ -277,9 +277,9 @@ func (in *inLink) replenishLocked() {
 }
 
 // withholdLocked handles n credit of deliveries that found no path on a targeted link: the
-// sender is drained and the credit kept until somebody wants the address (RT E47). The address
-// is looked at again under the lock, because the core makes it reachable before it takes the
-// lock to reopen the link.
+// sender is drained and the credit kept until somebody wants the address (RT E47). A peer that
+// ended a session for it is not drained again. The address is looked at again under the lock,
+// because the core makes it reachable before it takes the lock to reopen the link.
 func (in *inLink) withholdLocked(n uint32) {
 	if a := in.addr.Load(); in.closed || a == nil || a.reachable() || !in.fallback && a.deliverable() {
 		in.creditLocked(n)
@@ -288,6 +288,9 @@ func (in *inLink) withholdLocked(n uint32) {
 	in.pending += n
 	if !in.withheld {
 		in.withheld = true
+		if in.conn.undrained { // what it has is used up by what it sends again
+			return
+		}
 		in.l.Draining = true
 		in.l.FlowDue()
 	}

@@ -107,7 +107,9 @@ func TestMissingQueue(t *testing.T) {
 // after that the missing queue is asked for in a session of its own, and they
 // are left in peace. Its autolink shows what RabbitMQ said, and becomes active
 // when the queue appears.
-func TestMissingQueueOfRabbit(t *testing.T) {
+//
+// The same way it answers a drain, and gets no second one.
+func TestSessionsEndedByRabbit(t *testing.T) {
 	rabbit := rig.StartRabbit(t, "queue.first")
 	r := rig.Start(t, rig.Config{Extra: rabbitConnector("BROKER", rabbit) + queueAutoLinks("/amq/queue/", false) +
 		"log {\n    module: ROUTER_CORE\n    enable: info+\n}\n"})
@@ -128,7 +130,8 @@ func TestMissingQueueOfRabbit(t *testing.T) {
 	}, func() string { return fmt.Sprintf("the autolink is %v", row) })
 	links := func() (ids []string) {
 		for _, row := range r.Query(t, "router.link", "identity", "owningAddr", "linkDir") {
-			if strings.HasSuffix(fmt.Sprint(row["owningAddr"]), "queue.first") {
+			// Clients have the other phase of each direction.
+			if at := fmt.Sprint(row["linkDir"], " ", row["owningAddr"]); at == "in M1queue.first" || at == "out M0queue.first" {
 				ids = append(ids, fmt.Sprint(row["linkDir"], " ", row["identity"]))
 			}
 		}
@@ -155,6 +158,40 @@ func TestMissingQueueOfRabbit(t *testing.T) {
 	rabbit.AddQueue(t, "queue.second", false)
 	rig.Eventually(t, patience, func() bool { return second()["operStatus"] == "active" }, func() string { return fmt.Sprintf("the autolink is %v", second()) })
 	throughQueue(t, r, "queue.first")
+
+	released := func() int64 { return rig.Number(r.Query(t, "router", "releasedDeliveries")[0]["releasedDeliveries"]) }
+	// A message that comes while nobody receives any more goes back, and RabbitMQ is
+	// told to drain the link (RT E47). It ends the session for that; so it is not
+	// told again, and the next time the links stay.
+	for round := range 2 {
+		var before []string
+		rig.Eventually(t, patience, func() bool { before = links(); return len(before) == 2 }, func() string { return fmt.Sprintf("links %q", before) })
+		const messages = 5
+		was := released()
+		sendTo(t, r.URL(t), "queue.first", messages)
+		until(t, "a message that goes back", func() bool { return released() > was })
+		s, ctx := dialAMQP(t, r.URL(t), nil)
+		receiver, err := s.NewReceiver(ctx, "queue.first", &goamqp.ReceiverOptions{Credit: 2 * messages})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for got := map[any]bool{}; len(got) < messages; {
+			m, err := receiver.Receive(ctx, nil)
+			if err != nil {
+				t.Fatalf("round %d, after %v: %v", round, got, err)
+			}
+			got[m.Value] = true
+			if err := receiver.AcceptMessage(ctx, m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if now := links(); round == 1 && !slices.Equal(now, before) {
+			t.Errorf("the links are %q, and were %q", now, before)
+		}
+	}
 }
 
 // rabbitConnector is the configuration of a connector to a RabbitMQ.
