@@ -87,7 +87,7 @@ func (k *Core) Attach(c *Conn, class SessionClass, a *amqp.Attach, owner LinkOwn
 }
 
 // classSession returns a session of a class that has room for a link, with the connection's lock
-// held.
+// held. Where lone sessions have taken all that the peer allows, it is one of these.
 func (c *Conn) classSession(class SessionClass) (*session, error) {
 	if class == LoneSession {
 		return c.loneSession()
@@ -101,8 +101,14 @@ func (c *Conn) classSession(class SessionClass) (*session, error) {
 	sess, err := c.begin()
 	if err == nil {
 		c.own[class] = append(c.own[class], sess)
+		return sess, nil
 	}
-	return sess, err
+	for _, s := range c.lone {
+		if !s.s.Ended() && s.s.Room() {
+			return s, nil
+		}
+	}
+	return nil, err
 }
 
 // loneSession returns a session without links: one whose link has gone, or a new one. A peer that

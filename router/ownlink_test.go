@@ -261,6 +261,10 @@ func TestLoneSessions(t *testing.T) {
 	if at(4) == at(0) || at(4) == at(2) || at(5) != at(0) {
 		t.Error("the last link is not in the session of all, or the one before it is")
 	}
+	g.ask(p, RoutedSession, outgoing("g"), "", 0)
+	if at(6) != at(2) {
+		t.Error("a link that needs a session is not in a lone one, when there are no others")
+	}
 }
 
 // TestOwnSessionWithoutChannel: a peer that has no channel for one more session gets no link.
