@@ -31,7 +31,7 @@ func (r *Router) trim() {
 		r.tableMu.Lock()
 		r.table = table
 		r.tableMu.Unlock()
-		r.touched = make(map[*Conn]struct{})
+		r.touched = maps.Clone(r.touched) // what came before in this round is still to be written
 	})
 	debug.FreeOSMemory()
 }
