@@ -1,6 +1,9 @@
 package amqp
 
-import "unicode/utf8"
+import (
+	"math"
+	"unicode/utf8"
+)
 
 // A peer is free to take frames of 512 octets only, while what it is to be told came from one
 // with larger frames. A message is cut into frames; these words cannot be, so that what matters
@@ -91,6 +94,15 @@ func fitAttach(a *Attach, n int) *Attach {
 		}
 	}
 	return &fit
+}
+
+// TakesAttach reports whether the peer has room for an attach in which nothing is left out of what
+// describes the two ends of the link. One that the link can do without may have to go.
+func (c *Conn) TakesAttach(a *Attach) bool {
+	fit := *a
+	fit.Handle, fit.InitialDeliveryCount = math.MaxUint32, Some[uint32](math.MaxUint32)
+	fit.Properties, fit.OfferedCapabilities, fit.DesiredCapabilities = nil, nil, nil
+	return len(AppendFrame(nil, 0, 0, &fit)) <= c.frameRoom()
 }
 
 var emptyMap = Raw(AppendValue(nil, Map{}))

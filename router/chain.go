@@ -27,6 +27,8 @@ type half struct {
 	gone     bool // lost with its session or connection
 }
 
+var errTooLong = &amqp.Error{Condition: amqp.ErrCondFrameSizeTooSmall, Description: "Link attach does not fit into a frame of the next container"}
+
 var errLinkLost = &amqp.Error{Condition: "qd:routed-link-lost", Description: "Connectivity to the peer container was lost"}
 
 // routeLink attaches a link for one that a peer attached, if it is to be routed; in or out is nil.
@@ -69,7 +71,10 @@ func (x *chain) begin(d *RoutedLink) *amqp.Error {
 	}
 	k := Core{x.r}
 	far, err := k.Attach(to, RoutedSession, d.Attach, &x.far)
-	if err != nil {
+	switch {
+	case err == errAttachSize:
+		return errTooLong
+	case err != nil:
 		return errNoRoute
 	}
 	x.far.link = far

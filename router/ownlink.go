@@ -46,7 +46,11 @@ type Link struct {
 	out   *outLink
 }
 
-var errConnGone = errors.New("the connection is about to end")
+// Why there is no link.
+var (
+	errConnGone   = errors.New("the connection is about to end")
+	errAttachSize = errors.New("the attach does not fit into a frame of the peer")
+)
 
 // Attach attaches a link to a container: name, role and termini are as a says; handle, settle
 // modes and initial delivery count are filled in (RT L10). It is not in service before the owner
@@ -70,6 +74,9 @@ func (k *Core) Attach(c *Conn, class SessionClass, a *amqp.Attach, owner LinkOwn
 		// Two peers that call themselves the same, or one that is back before the other end knows
 		// that it went: a second link of that name would end the connection (RT E8).
 		a.Name = name + "@" + RandomName()
+	}
+	if !c.eng.TakesAttach(a) { // it would end the connection, or the link would not be what was asked for
+		return nil, errAttachSize
 	}
 	l := sess.s.NewLink(a.Name, a.Role)
 	id, now := r.NextIdentity(), r.now()

@@ -989,6 +989,39 @@ func (l learner) Learned(key, router string, index int, serves bool) {
 	*l.told = append(*l.told, fmt.Sprint(key, " ", router, " ", index, " ", serves))
 }
 
+// TestRoutedAttachTooLong: an attach whose termini or name do not fit into a frame of the container is
+// refused; it would cost the connection with all links on it, and a link without its filter is another
+// one than was asked for. What a link can do without is left out.
+func TestRoutedAttachTooLong(t *testing.T) {
+	g, client, _ := routed(t)
+	container := g.peer(func(o *ConnOptions, cfg *amqp.ConnConfig) { o.Role, cfg.MaxFrameSize = RoleRouteContainer, 512 })
+	container.onAttach = func(e *end) {
+		e.l.Attach(&amqp.Attach{Source: e.answer.Source, Target: e.answer.Target})
+	}
+	g.r.SetLinkRouting(routeTo{g, container})
+	long := strings.Repeat("x", 600)
+	filter := amqp.AppendValue(nil, amqp.Map{{Key: amqp.Symbol("f"), Value: long}})
+	for _, a := range []amqp.Attach{
+		{Source: &amqp.Source{Address: amqp.Some("lr" + long)}, Target: &amqp.Target{}},
+		{Source: &amqp.Source{Address: amqp.Some("lr"), Filter: filter}, Target: &amqp.Target{}},
+	} {
+		e := client.attach(amqp.RoleReceiver, a)
+		g.run()
+		if e.detach == nil || e.detach.Error == nil || e.detach.Error.Condition != "amqp:frame-size-too-small" {
+			t.Errorf("told %+v", e.detach)
+		}
+	}
+	e := client.attach(amqp.RoleReceiver, amqp.Attach{Source: &amqp.Source{Address: amqp.Some("lr")}, Target: &amqp.Target{}, Properties: filter})
+	g.run()
+	if e.answer == nil || e.detach != nil || container.closed != nil || len(container.asked) != 1 {
+		t.Errorf("answer %v, detach %v, %d at the container", e.answer, e.detach, len(container.asked))
+	}
+	e.close()
+	if n := len(g.links()); n != 0 {
+		t.Errorf("%d links are left", n)
+	}
+}
+
 // TestRoutedHandleMax: a container that takes only so many links in a session gets no more there, not
 // even while its begin, which says so, is under way; the others are in further sessions (AMQP 1.0 part
 // 2 §2.7.2). What ends gives room again.
