@@ -425,6 +425,9 @@ func (c *Conn) Begin() (*Session, *Error) {
 	return s, nil
 }
 
+// FreeChannels returns how many sessions more there may be.
+func (c *Conn) FreeChannels() int { return int(c.maxChan) + 1 - c.byLocal.n }
+
 func (c *Conn) newSession() (*Session, *Error) {
 	for ch := c.freeChan; ch <= uint32(c.maxChan); ch++ {
 		if c.byLocal.get(ch) == nil {

@@ -118,8 +118,9 @@ func (c *Conn) classSession(class SessionClass) (*session, error) {
 	return nil, err
 }
 
-// loneSession returns a session without links: one whose link has gone, or a new one. A peer that
-// allows no further session gets the link in the one of all.
+// loneSession returns a session without links: one whose link has gone, or a new one. Where the peer
+// allows no further session, but for those that the classes are to have, the link is in the one of
+// all.
 func (c *Conn) loneSession() (*session, error) {
 	c.lone = slices.DeleteFunc(c.lone, func(s *session) bool { return s.s.Ended() })
 	for _, s := range c.lone {
@@ -129,9 +130,18 @@ func (c *Conn) loneSession() (*session, error) {
 			return s, nil
 		}
 	}
+	kept := 0
+	for _, list := range c.own {
+		if !slices.ContainsFunc(list, func(s *session) bool { return !s.s.Ended() }) {
+			kept++
+		}
+	}
+	if c.eng.FreeChannels() <= kept {
+		return c.classSession(ClientSession)
+	}
 	sess, err := c.begin()
 	if err != nil {
-		return c.classSession(ClientSession)
+		return nil, err
 	}
 	c.lone = append(c.lone, sess)
 	return sess, nil
