@@ -1,6 +1,7 @@
 package router
 
 import (
+	"sync"
 	"testing"
 
 	"qdrouter/amqp"
@@ -13,6 +14,8 @@ func TestTrimKeepsAnswers(t *testing.T) {
 	p := g.peer(nil)
 	g.run()
 	g.r.coreMu.Lock() // the core is busy, so what follows is one round
+	unlock := sync.OnceFunc(g.r.coreMu.Unlock)
+	defer unlock() // before the router is closed, whatever happens
 	e := p.attach(amqp.RoleSender, amqp.Attach{Source: &amqp.Source{}, Target: target("q")})
 	p.pump()
 	g.r.gone.Store(trimAfter)
@@ -23,7 +26,7 @@ func TestTrimKeepsAnswers(t *testing.T) {
 		defer g.r.queue.mu.Unlock()
 		return len(g.r.queue.events) == 2
 	})
-	g.r.coreMu.Unlock()
+	unlock()
 	<-done
 	g.run()
 	if e.answer == nil {
