@@ -75,18 +75,19 @@ func (r *Router) runCore() {
 			some, closed := r.handleQueued()
 			r.writeTouched()
 			r.coreMu.Unlock()
+			if some {
+				continue
+			}
 			if closed {
 				return
 			}
-			if !some {
-				break
-			}
+			break
 		}
 	}
 }
 
 // handleQueued handles what is in the queue now and reports whether there was something, and
-// when not, whether nothing more will come.
+// whether the queue takes nothing more.
 func (r *Router) handleQueued() (some, closed bool) {
 	r.queue.mu.Lock()
 	events := r.queue.events
@@ -99,7 +100,7 @@ func (r *Router) handleQueued() (some, closed bool) {
 	some = len(events) > 0
 	clear(events)
 	r.taken = events
-	return some, closed && !some
+	return some, closed
 }
 
 // decide takes what a reader has met to the core. When the core is at rest the reader is the
@@ -119,11 +120,7 @@ func (r *Router) decide(b *batch) {
 			r.post(b.events[i])
 		}
 	} else {
-		r.handleQueued()
-		r.queue.mu.Lock()
-		closed := r.queue.closed
-		r.queue.mu.Unlock()
-		if !closed {
+		if _, closed := r.handleQueued(); !closed {
 			for i := range b.events {
 				r.handle(&b.events[i])
 				if a := b.events[i].attach; a != nil {
@@ -131,10 +128,7 @@ func (r *Router) decide(b *batch) {
 				}
 			}
 		}
-		for c := range r.touched {
-			b.touch(c)
-		}
-		clear(r.touched)
+		r.moveTouched(b)
 		r.coreMu.Unlock()
 		r.queue.mu.Lock()
 		if len(r.queue.events) > 0 { // posted meanwhile by one who found the core busy
@@ -158,12 +152,17 @@ func (r *Router) touch(c *Conn) { r.touched[c] = struct{}{} }
 
 func (r *Router) writeTouched() {
 	b := r.newBatch()
+	r.moveTouched(b)
+	b.run()
+	b.done()
+}
+
+// moveTouched makes a batch visit the connections that the core has touched.
+func (r *Router) moveTouched(b *batch) {
 	for c := range r.touched {
 		b.touch(c)
 	}
 	clear(r.touched)
-	b.run()
-	b.done()
 }
 
 func (r *Router) handle(ev *event) {

@@ -61,7 +61,7 @@ func (e engine) Transfer(l *amqp.Link, t *amqp.Transfer, payload []byte) *amqp.E
 	p := in.partial
 	if p == nil {
 		if t.Aborted {
-			c.b.credit(in, false)
+			c.b.unsent(in)
 			return nil
 		}
 		if !t.More {
@@ -79,6 +79,12 @@ func (e engine) Transfer(l *amqp.Link, t *amqp.Transfer, payload []byte) *amqp.E
 		p = &partial{id: amqp.Serial(t.DeliveryID.V), format: t.MessageFormat.V, state: state}
 		in.partial = p
 	}
+	c.takePart(in, p, t, payload)
+	return nil
+}
+
+// takePart takes in one frame of a delivery that has several.
+func (c *Conn) takePart(in *inLink, p *partial, t *amqp.Transfer, payload []byte) {
 	p.settled = p.settledAhead || t.Settled.V
 	switch {
 	case p.copies != nil:
@@ -91,11 +97,12 @@ func (e engine) Transfer(l *amqp.Link, t *amqp.Transfer, payload []byte) *amqp.E
 	case t.Aborted:
 		in.partial = nil
 		p.free()
-		c.b.credit(in, false)
+		c.b.unsent(in)
+	case in.pair != nil:
+		c.passBeginning(in, p, payload, t.More)
 	default:
 		c.gather(in, p, payload, t.More)
 	}
-	return nil
 }
 
 // gather collects a message of several frames until it is complete or long enough to be

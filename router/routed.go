@@ -92,6 +92,15 @@ func (b *batch) postOut(ev event) {
 // unused gives a sender the credit back of a delivery of which its receiver will see nothing.
 func (b *batch) unused(in *inLink) { b.word(in.conn, linkWord{kind: wordGrant, in: in, n: 1}) }
 
+// unsent gives a sender the credit back of a delivery that it aborted before any of it went on.
+func (b *batch) unsent(in *inLink) {
+	if in.pair != nil {
+		b.unused(in)
+	} else {
+		b.credit(in, false)
+	}
+}
+
 // The methods below run in the reader of the in-link's connection, without its lock.
 
 // passTransfer takes in one frame of a delivery on a routed link.
@@ -99,7 +108,7 @@ func (c *Conn) passTransfer(in *inLink, t *amqp.Transfer, payload []byte) {
 	p := in.partial
 	if p == nil {
 		if t.Aborted {
-			c.b.unused(in)
+			c.b.unsent(in)
 			return
 		}
 		state, _ := relayed(t.State) // RT F72, F73
@@ -121,21 +130,7 @@ func (c *Conn) passTransfer(in *inLink, t *amqp.Transfer, payload []byte) {
 		p = &partial{id: amqp.Serial(t.DeliveryID.V), format: t.MessageFormat.V, state: state, tag: tag}
 		in.partial = p
 	}
-	p.settled = p.settledAhead || t.Settled.V
-	switch {
-	case p.copies != nil:
-		c.continueStream(in, p, t, payload)
-	case p.discard:
-		if !t.More || t.Aborted {
-			in.partial = nil
-			c.endDiscard(in, p, t.Aborted)
-		}
-	case t.Aborted:
-		in.partial = nil
-		c.b.unused(in)
-	default:
-		c.passBeginning(in, p, payload, t.More)
-	}
+	c.takePart(in, p, t, payload)
 }
 
 // fault returns what is wrong with a message, as far as routed links care (RT E54, E62).
