@@ -52,6 +52,11 @@ func (a *Agent) kindOf(typeName string) *kind {
 	return nil
 }
 
+// objectOps are the operations of core objects that requests make and delete.
+func objectOps(create, remove coreOp) map[string]coreOp {
+	return map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: create, opDelete: remove}
+}
+
 // newKinds gives the kinds of all types, in schema order.
 func newKinds() []*kind {
 	settings := map[string]kind{
@@ -88,27 +93,27 @@ func newKinds() []*kind {
 		},
 		"router.config.address": {
 			rows:    addressConfigRows,
-			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createAddressConfig, opDelete: deleteAddressConfig},
+			coreOps: objectOps(createAddressConfig, deleteAddressConfig),
 		},
 		"router.config.linkRoute": {
 			rows:    linkRouteRows,
-			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createLinkRoute, opDelete: deleteLinkRoute},
+			coreOps: objectOps(createLinkRoute, deleteLinkRoute),
 		},
 		"router.config.autoLink": {
 			rows:    autoLinkRows,
-			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createAutoLink, opDelete: deleteAutoLink},
+			coreOps: objectOps(createAutoLink, deleteAutoLink),
 		},
 		"router.config.exchange": {
 			rows: exchangeRows, keep: keepBindings,
-			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createExchange, opDelete: deleteExchange},
+			coreOps: objectOps(createExchange, deleteExchange),
 		},
 		"router.config.binding": {
 			rows:    bindingRows,
-			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createBinding, opDelete: deleteBinding},
+			coreOps: objectOps(createBinding, deleteBinding),
 		},
 		"router.connection.linkRoute": {
 			rows: connectionLinkRouteRows, live: true,
-			coreOps: map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: createConnectionLinkRoute, opDelete: deleteConnectionLinkRoute},
+			coreOps: objectOps(createConnectionLinkRoute, deleteConnectionLinkRoute),
 		},
 		"console": {
 			coreOps: map[string]coreOp{opQuery: forbidden, opRead: forbidden, opCreate: forbidden, opUpdate: forbidden, opDelete: forbidden},
