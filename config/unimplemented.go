@@ -25,7 +25,7 @@ var later = []struct {
 
 func edgeRole(e *Entity) bool { return e.Str("role") == "edge" }
 
-// unimplemented lists what the entities ask for in vain: "linkRoute", "listener http".
+// unimplemented lists what the entities ask for in vain: "sslProfile", "listener http".
 // The names of a role or mode follow it.
 func unimplemented(entities []*Entity) []string {
 	var names []string
