@@ -62,6 +62,7 @@ func decodeControl(msg []byte) (linkstate.Message, error) {
 		u.Add, u.Delete, u.Exist = d.list(linkstate.KeyAdd), d.list(linkstate.KeyDelete), d.list(linkstate.KeyExist)
 		u.Malformed = d.malformed
 		if l, ok := d.value(linkstate.KeyTreatments).(amqp.List); ok {
+			u.Treatments = make([]linkstate.Treatment, 0, len(l))
 			for _, v := range l {
 				n, _ := whole(v)
 				u.Treatments = append(u.Treatments, linkstate.Treatment(n))

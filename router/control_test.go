@@ -168,7 +168,7 @@ func TestControlMessagesSurvive(t *testing.T) {
 		&linkstate.LSR{ID: "A", Version: 1, Area: "0"},
 		&linkstate.MAR{ID: "A", Version: 1, Area: "0", HaveSeq: 0},
 		&linkstate.MAU{ID: "A", Version: 1, Area: "0", MobileSeq: 300, Treatments: []linkstate.Treatment{1, 2}, Exist: []string{"M0q", "M1w"}},
-		&linkstate.MAU{ID: "A", Version: 1, Area: "0", MobileSeq: 2, Add: []string{}, Delete: []string{"M0q"}},
+		&linkstate.MAU{ID: "A", Version: 1, Area: "0", MobileSeq: 2, Treatments: []linkstate.Treatment{}, Add: []string{}, Delete: []string{"M0q"}},
 	}
 	for _, want := range tests {
 		b := encodeControl("amqp:/_topo/0/B/qdrouter", want, "0/"+long)
@@ -192,12 +192,14 @@ func TestControlMessagesSurvive(t *testing.T) {
 	}
 }
 
+// controlMessage is a control message with the body a test wants.
+func controlMessage(opcode string, body any) []byte {
+	m := amqp.Message{ApplicationProperties: amqp.Map{{Key: "opcode", Value: opcode}}, Body: body}
+	return m.Append(nil)
+}
+
 // TestControlMessageFaults are refused with a reason (IR 2.4).
 func TestControlMessageFaults(t *testing.T) {
-	encode := func(opcode string, body any) []byte {
-		m := amqp.Message{ApplicationProperties: amqp.Map{{Key: "opcode", Value: opcode}}, Body: body}
-		return m.Append(nil)
-	}
 	without := func(m amqp.Map, key string) amqp.Map {
 		return slices.DeleteFunc(slices.Clone(m), func(e amqp.MapEntry) bool { return e.Key == key })
 	}
@@ -207,7 +209,7 @@ func TestControlMessageFaults(t *testing.T) {
 	ra := amqp.Map{{Key: "id", Value: "A"}, {Key: "ls_seq", Value: int32(1)}, {Key: "mobile_seq", Value: int32(1)}}
 	ls := amqp.Map{{Key: "id", Value: "A"}, {Key: "ls_seq", Value: int32(1)}, {Key: "peers", Value: amqp.Map{}}}
 	lsu := amqp.Map{{Key: "id", Value: "A"}, {Key: "ls_seq", Value: int32(1)}, {Key: "ls", Value: ls}}
-	for _, whole := range [][]byte{encode("RA", ra), encode("LSU", lsu)} {
+	for _, whole := range [][]byte{controlMessage("RA", ra), controlMessage("LSU", lsu)} {
 		if _, err := decodeControl(whole); err != nil {
 			t.Errorf("nothing is missing: %v", err)
 		}
@@ -217,25 +219,25 @@ func TestControlMessageFaults(t *testing.T) {
 		msg  []byte
 		want string
 	}{
-		{"unknown opcode", encode("XYZ", amqp.Map{}), "opcode XYZ"},
-		{"no map", encode("RA", "x"), "no map"},
-		{"HELLO without id", encode("HELLO", amqp.Map{{Key: "seen", Value: amqp.List{}}}), `"id"`},
-		{"HELLO without seen", encode("HELLO", amqp.Map{{Key: "id", Value: "A"}}), `"seen"`},
-		{"RA without ls_seq", encode("RA", amqp.Map{{Key: "id", Value: "A"}, {Key: "mobile_seq", Value: int32(1)}}), `"ls_seq"`},
-		{"RA without id", encode("RA", without(ra, "id")), `"id"`},
-		{"RA without mobile_seq", encode("RA", without(ra, "mobile_seq")), `"mobile_seq"`},
-		{"RA with a text for a number", encode("RA", with(ra, "ls_seq", "4")), `"ls_seq"`},
-		{"LSU without id", encode("LSU", without(lsu, "id")), `"id"`},
-		{"LSU without ls_seq", encode("LSU", without(lsu, "ls_seq")), `"ls_seq"`},
-		{"LSU without ls", encode("LSU", without(lsu, "ls")), "ls"},
-		{"LSU without id in ls", encode("LSU", with(lsu, "ls", without(ls, "id"))), `"id"`},
-		{"LSU without ls_seq in ls", encode("LSU", with(lsu, "ls", without(ls, "ls_seq"))), `"ls_seq"`},
-		{"LSU without peers", encode("LSU", with(lsu, "ls", without(ls, "peers"))), "peers"},
-		{"LSR without id", encode("LSR", amqp.Map{{Key: "pv", Value: int32(1)}}), `"id"`},
-		{"MAR without id", encode("MAR", amqp.Map{{Key: "have_seq", Value: int64(1)}}), `"id"`},
-		{"MAR without have_seq", encode("MAR", amqp.Map{{Key: "id", Value: "A"}}), `"have_seq"`},
-		{"MAU without id", encode("MAU", amqp.Map{{Key: "mobile_seq", Value: int64(1)}}), `"id"`},
-		{"MAU without mobile_seq", encode("MAU", amqp.Map{{Key: "id", Value: "A"}}), `"mobile_seq"`},
+		{"unknown opcode", controlMessage("XYZ", amqp.Map{}), "opcode XYZ"},
+		{"no map", controlMessage("RA", "x"), "no map"},
+		{"HELLO without id", controlMessage("HELLO", amqp.Map{{Key: "seen", Value: amqp.List{}}}), `"id"`},
+		{"HELLO without seen", controlMessage("HELLO", amqp.Map{{Key: "id", Value: "A"}}), `"seen"`},
+		{"RA without ls_seq", controlMessage("RA", amqp.Map{{Key: "id", Value: "A"}, {Key: "mobile_seq", Value: int32(1)}}), `"ls_seq"`},
+		{"RA without id", controlMessage("RA", without(ra, "id")), `"id"`},
+		{"RA without mobile_seq", controlMessage("RA", without(ra, "mobile_seq")), `"mobile_seq"`},
+		{"RA with a text for a number", controlMessage("RA", with(ra, "ls_seq", "4")), `"ls_seq"`},
+		{"LSU without id", controlMessage("LSU", without(lsu, "id")), `"id"`},
+		{"LSU without ls_seq", controlMessage("LSU", without(lsu, "ls_seq")), `"ls_seq"`},
+		{"LSU without ls", controlMessage("LSU", without(lsu, "ls")), "ls"},
+		{"LSU without id in ls", controlMessage("LSU", with(lsu, "ls", without(ls, "id"))), `"id"`},
+		{"LSU without ls_seq in ls", controlMessage("LSU", with(lsu, "ls", without(ls, "ls_seq"))), `"ls_seq"`},
+		{"LSU without peers", controlMessage("LSU", with(lsu, "ls", without(ls, "peers"))), "peers"},
+		{"LSR without id", controlMessage("LSR", amqp.Map{{Key: "pv", Value: int32(1)}}), `"id"`},
+		{"MAR without id", controlMessage("MAR", amqp.Map{{Key: "have_seq", Value: int64(1)}}), `"id"`},
+		{"MAR without have_seq", controlMessage("MAR", amqp.Map{{Key: "id", Value: "A"}}), `"have_seq"`},
+		{"MAU without id", controlMessage("MAU", amqp.Map{{Key: "mobile_seq", Value: int64(1)}}), `"id"`},
+		{"MAU without mobile_seq", controlMessage("MAU", amqp.Map{{Key: "id", Value: "A"}}), `"mobile_seq"`},
 	}
 	for _, tt := range tests {
 		if _, err := decodeControl(tt.msg); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -244,13 +246,13 @@ func TestControlMessageFaults(t *testing.T) {
 	}
 	// Addresses that are no list make an MAU malformed, which the link state logs.
 	for _, key := range []string{"add", "del", "exist"} {
-		m, err := decodeControl(encode("MAU", amqp.Map{{Key: "id", Value: "A"}, {Key: "mobile_seq", Value: int64(1)}, {Key: key, Value: "M0q"}}))
+		m, err := decodeControl(controlMessage("MAU", amqp.Map{{Key: "id", Value: "A"}, {Key: "mobile_seq", Value: int64(1)}, {Key: key, Value: "M0q"}}))
 		if u, ok := m.(*linkstate.MAU); err != nil || !ok || !u.Malformed {
 			t.Errorf("%s that is no list: %v, %v, want a malformed MAU", key, m, err)
 		}
 	}
 	// Other integer widths, symbols and unknown keys are accepted.
-	m, err := decodeControl(encode("RA", amqp.Map{{Key: amqp.Symbol("id"), Value: amqp.Symbol("A")}, {Key: "x", Value: true},
+	m, err := decodeControl(controlMessage("RA", amqp.Map{{Key: amqp.Symbol("id"), Value: amqp.Symbol("A")}, {Key: "x", Value: true},
 		{Key: "ls_seq", Value: uint64(4)}, {Key: "mobile_seq", Value: uint8(2)}}))
 	want := &linkstate.RA{ID: "A", LSSeq: 4, MobileSeq: 2}
 	if err != nil || !reflect.DeepEqual(m, want) {
@@ -263,14 +265,39 @@ func FuzzDecodeControl(f *testing.F) {
 		b, _ := hex.DecodeString(strings.Join(strings.Fields(s), ""))
 		f.Add(b)
 	}
+	// Every combination of lists, as a peer that is not ours may leave out or send them.
+	for _, keys := range [][]string{{}, {"add"}, {"del"}, {"exist"}, {"hints"}, {"add", "del", "exist"}, {"add", "exist", "hints"}} {
+		body := amqp.Map{{Key: amqp.Symbol("id"), Value: "A"}, {Key: amqp.Symbol("mobile_seq"), Value: int64(1)}}
+		for _, key := range keys {
+			body = append(body, amqp.MapEntry{Key: amqp.Symbol(key), Value: amqp.List{}})
+		}
+		f.Add(controlMessage("MAU", body))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := decodeControl(b)
 		if err != nil {
 			return
 		}
 		again, err := decodeControl(encodeControl("x", m, "0/A"))
-		if err != nil || again.String() != m.String() {
-			t.Errorf("%v becomes %v, %v", m, again, err)
+		if want := asWritten(m); err != nil || again.String() != want.String() {
+			t.Errorf("%v becomes %v, %v, want %v", m, again, err, want)
 		}
 	})
+}
+
+// asWritten is what is left of a message that is encoded: an MAU always has its lists of changes
+// and hints, or the list of what exists in place of the changes (IR 2.3).
+func asWritten(m linkstate.Message) linkstate.Message {
+	u, ok := m.(*linkstate.MAU)
+	if !ok {
+		return m
+	}
+	w := *u
+	w.Treatments = append([]linkstate.Treatment{}, u.Treatments...)
+	if u.Exist != nil {
+		w.Add, w.Delete = nil, nil
+	} else {
+		w.Add, w.Delete = append([]string{}, u.Add...), append([]string{}, u.Delete...)
+	}
+	return &w
 }
