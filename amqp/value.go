@@ -170,6 +170,12 @@ func (r Raw) Int() (v int64, ok bool) {
 		return 0, false
 	}
 	number, _ := build(r[0], r[1:])
+	return Int(number)
+}
+
+// Int returns the value of a decoded integer of any width and sign; ok is false
+// for other types and for a ulong that an int64 does not hold.
+func Int(number any) (v int64, ok bool) {
 	switch v := number.(type) {
 	case uint8:
 		return int64(v), true

@@ -17,7 +17,7 @@ func TestJSONText(t *testing.T) {
 		1:  "{\n \"text\": \"a\\\"b\\\\c\\n\\u007f\\u00e9\\ud83d\\ude00\",\n \"n\": -1,\n \"yes\": true,\n \"empty\": {},\n \"list\": [\n  \"x\",\n  [],\n  null\n ]\n}",
 		0:  "{\n\"text\": \"a\\\"b\\\\c\\n\\u007f\\u00e9\\ud83d\\ude00\",\n\"n\": -1,\n\"yes\": true,\n\"empty\": {},\n\"list\": [\n\"x\",\n[],\nnull\n]\n}",
 	} {
-		if got := string(appendJSON(nil, v, indent, 0)); got != want {
+		if got := string(appendJSON(nil, v, indent)); got != want {
 			t.Errorf("indent %d:\n got %s\nwant %s", indent, got, want)
 		}
 	}

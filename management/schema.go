@@ -5,6 +5,7 @@ import (
 
 	"qdrouter/amqp"
 	"qdrouter/config"
+	"qdrouter/management/jsontext"
 )
 
 // typeByName finds a type by short or long name (MG 4.0: unknown ones are 400).
@@ -94,7 +95,7 @@ func getJSONSchema(req *Request) (any, error) {
 	if indent > maxIndent {
 		return nil, badRequest("indent %d is too wide, the limit is %d", indent, maxIndent)
 	}
-	return string(appendJSON(nil, schemaDump(), int(max(indent, -1)), 0)), nil
+	return string(appendJSON(nil, schemaDump(), int(max(indent, jsontext.OneLine)))), nil
 }
 
 // maxIndent bounds the size of the text a request can ask for.

@@ -24,7 +24,7 @@ func keyText(key any) (string, bool) {
 
 // plain turns an AMQP value into the few Go types attributes are kept in:
 // string, bool, int64, float64, map[string]any, []any or nil. Values without a
-// place among these (described types, decimals) become their text.
+// place among these (decimals, numbers beyond an int64) become their text.
 func plain(v any) any {
 	switch v := v.(type) {
 	case nil, string, bool, int64, float64:
@@ -33,23 +33,6 @@ func plain(v any) any {
 		return string(v)
 	case []byte:
 		return string(v)
-	case uint8:
-		return int64(v)
-	case uint16:
-		return int64(v)
-	case uint32:
-		return int64(v)
-	case uint64:
-		if v > math.MaxInt64 {
-			return strconv.FormatUint(v, 10)
-		}
-		return int64(v)
-	case int8:
-		return int64(v)
-	case int16:
-		return int64(v)
-	case int32:
-		return int64(v)
 	case float32:
 		return float64(v)
 	case amqp.Char:
@@ -82,6 +65,9 @@ func plain(v any) any {
 		return m
 	case amqp.Described:
 		return plain(v.Value)
+	}
+	if n, ok := amqp.Int(v); ok {
+		return n
 	}
 	return fmt.Sprint(v)
 }

@@ -44,7 +44,7 @@ func decodeControl(msg []byte) (linkstate.Message, error) {
 			return nil, fmt.Errorf("LSU without peers")
 		}
 		for _, e := range pm {
-			cost, _ := whole(e.Value)
+			cost, _ := amqp.Int(e.Value)
 			u.LinkState.Peers = append(u.LinkState.Peers, linkstate.Peer{ID: text(e.Key), Cost: cost})
 		}
 		if id.err != nil {
@@ -64,7 +64,7 @@ func decodeControl(msg []byte) (linkstate.Message, error) {
 		if l, ok := d.value(linkstate.KeyTreatments).(amqp.List); ok {
 			u.Treatments = make([]linkstate.Treatment, 0, len(l))
 			for _, v := range l {
-				n, _ := whole(v)
+				n, _ := amqp.Int(v)
 				u.Treatments = append(u.Treatments, linkstate.Treatment(n))
 			}
 		}
@@ -98,12 +98,12 @@ func (d *controlBody) must(key string) string {
 }
 
 func (d *controlBody) int(key string) int64 {
-	n, _ := whole(d.value(key))
+	n, _ := amqp.Int(d.value(key))
 	return n
 }
 
 func (d *controlBody) mustInt(key string) int64 {
-	n, ok := whole(d.value(key))
+	n, ok := amqp.Int(d.value(key))
 	if !ok && d.err == nil {
 		d.err = fmt.Errorf("mandatory field %q is missing", key)
 	}
@@ -146,28 +146,6 @@ func text(v any) string {
 		return string(v)
 	}
 	return ""
-}
-
-func whole(v any) (int64, bool) {
-	switch v := v.(type) {
-	case int8:
-		return int64(v), true
-	case int16:
-		return int64(v), true
-	case int32:
-		return int64(v), true
-	case int64:
-		return v, true
-	case uint8:
-		return int64(v), true
-	case uint16:
-		return int64(v), true
-	case uint32:
-		return int64(v), true
-	case uint64:
-		return int64(v), v < 1<<63
-	}
-	return 0, false
 }
 
 // encodeControl writes a control message as 1.19 does, octet for octet (IR 2.1, 2.3, 2.16). node

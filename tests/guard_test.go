@@ -37,9 +37,10 @@ var rules = []rule{
 	{folder: "logging", modules: []string{"go.uber.org/zap"}},
 	{folder: "security", imports: []string{"amqp", "config"}},
 	{folder: "transport", imports: []string{"amqp", "router", "security"}},
-	{folder: "management", imports: []string{"amqp", "config", "router", "linkroute"}},
+	{folder: "management/jsontext", pure: true},
+	{folder: "management", imports: []string{"amqp", "config", "router", "linkroute", "management/jsontext"}},
 	// What the tools are made of.
-	{folder: "management/client", imports: []string{"amqp", "config"},
+	{folder: "management/client", imports: []string{"amqp", "config", "management/jsontext"},
 		modules: []string{"github.com/Azure/go-amqp", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	{folder: "server", imports: []string{"amqp", "config", "linkroute", "logging", "management", "router", "router/linkstate", "security", "transport"}},
 	{folder: "cmd", imports: []string{"config", "logging", "server", "management/client"}},

@@ -9,12 +9,12 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
+
+	"qdrouter/management/jsontext"
 )
 
 // OneLine as indentation puts everything on one line.
-const OneLine = -1
+const OneLine = jsontext.OneLine
 
 // AppendJSON appends v, one of the values of this package, in the layout of
 // MG 12.2: entries in their order, ASCII only, and unless the indentation is
@@ -36,41 +36,18 @@ func appendNested(b []byte, v any, indent, depth int) []byte {
 	case float64:
 		return append(b, floatText(v)...)
 	case string:
-		return appendString(b, v)
+		return jsontext.AppendString(b, v)
 	case []any:
-		return appendItems(b, "[]", len(v), indent, depth, func(b []byte, i int) []byte {
+		return jsontext.AppendItems(b, "[]", len(v), indent, depth, func(b []byte, i int) []byte {
 			return appendNested(b, v[i], indent, depth+1)
 		})
 	case Map:
-		return appendItems(b, "{}", len(v), indent, depth, func(b []byte, i int) []byte {
-			b = appendString(b, v[i].Key)
+		return jsontext.AppendItems(b, "{}", len(v), indent, depth, func(b []byte, i int) []byte {
+			b = jsontext.AppendString(b, v[i].Key)
 			return appendNested(append(b, ": "...), v[i].Value, indent, depth+1)
 		})
 	}
 	panic(fmt.Sprintf("client: no JSON for %T", v))
-}
-
-func appendItems(b []byte, brackets string, n, indent, depth int, item func([]byte, int) []byte) []byte {
-	if n == 0 {
-		return append(b, brackets...)
-	}
-	line := func(b []byte, depth int) []byte {
-		if indent == OneLine {
-			return b
-		}
-		return append(b, "\n"+strings.Repeat(" ", max(indent, 0)*depth)...)
-	}
-	b = append(b, brackets[0])
-	for i := range n {
-		if i > 0 {
-			b = append(b, ',')
-			if indent == OneLine {
-				b = append(b, ' ')
-			}
-		}
-		b = item(line(b, depth), i)
-	}
-	return append(line(b, depth-1), brackets[1])
 }
 
 // floatText writes a float so that it is recognisable as one.
@@ -92,34 +69,6 @@ func floatText(v float64) string {
 		text += ".0"
 	}
 	return text
-}
-
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r == '\n':
-			b = append(b, `\n`...)
-		case r == '\r':
-			b = append(b, `\r`...)
-		case r == '\t':
-			b = append(b, `\t`...)
-		case r == '\b':
-			b = append(b, `\b`...)
-		case r == '\f':
-			b = append(b, `\f`...)
-		case r >= ' ' && r < utf8.RuneSelf:
-			b = append(b, byte(r))
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			b = fmt.Appendf(b, `\u%04x\u%04x`, high, low)
-		default:
-			b = fmt.Appendf(b, `\u%04x`, r)
-		}
-	}
-	return append(b, '"')
 }
 
 // ParseJSON reads one JSON value and nothing after it. Maps keep the order of

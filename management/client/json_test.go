@@ -20,7 +20,7 @@ func TestAppendJSON(t *testing.T) {
 		{"integers", []any{int64(-1), uint64(math.MaxUint64)}, OneLine, "[-1, 18446744073709551615]"},
 		{"floats are told from integers", []any{1.0, 0.5, 1e15, 1e16, 1e-5, math.Inf(1), math.Inf(-1), math.NaN()}, OneLine,
 			"[1.0, 0.5, 1000000000000000.0, 1e+16, 1e-05, Infinity, -Infinity, NaN]"},
-		{"text is ASCII", "\"\\/\n\r\t\b\f\x01\x7fé€😀", OneLine, `"\"\\/\n\r\t\b\f\u0001` + "\x7f" + `\u00e9\u20ac\ud83d\ude00"`},
+		{"text is ASCII", "\"\\/\n\r\t\b\f\x01\x7fé€😀", OneLine, `"\"\\/\n\r\t\b\f\u0001\u007f\u00e9\u20ac\ud83d\ude00"`},
 		{"one line", nested, OneLine, `{"z": [1, {"k": null}], "a": {}, "e": []}`},
 		{"indented", nested, 2, "{\n  \"z\": [\n    1,\n    {\n      \"k\": null\n    }\n  ],\n  \"a\": {},\n  \"e\": []\n}"},
 		{"indented by nothing", Map{{"a", int64(1)}, {"b", []any{int64(2)}}}, 0, "{\n\"a\": 1,\n\"b\": [\n2\n]\n}"},

@@ -59,23 +59,6 @@ func plain(v any) any {
 	switch v := v.(type) {
 	case nil, bool, string, int64, float64:
 		return v
-	case uint64:
-		if v <= math.MaxInt64 {
-			return int64(v)
-		}
-		return v
-	case uint8:
-		return int64(v)
-	case uint16:
-		return int64(v)
-	case uint32:
-		return int64(v)
-	case int8:
-		return int64(v)
-	case int16:
-		return int64(v)
-	case int32:
-		return int64(v)
 	case float32:
 		return float64(v)
 	case []byte:
@@ -100,6 +83,13 @@ func plain(v any) any {
 		return m
 	case amqp.Described:
 		return plain(v.Value)
+	case uint64:
+		if v > math.MaxInt64 {
+			return v
+		}
+	}
+	if n, ok := amqp.Int(v); ok {
+		return n
 	}
 	return fmt.Sprint(v)
 }

@@ -339,20 +339,11 @@ func plain(v any) any {
 		return float64(v)
 	case uint64:
 		return int64(min(v, 1<<63-1))
-	case uint32:
-		return int64(v)
-	case uint16:
-		return int64(v)
-	case uint8:
-		return int64(v)
-	case int32:
-		return int64(v)
-	case int16:
-		return int64(v)
-	case int8:
-		return int64(v)
 	case amqp.Timestamp:
 		return int64(v)
+	}
+	if n, ok := amqp.Int(v); ok {
+		return n
 	}
 	return nil
 }
