@@ -738,12 +738,8 @@ func (e *end) out() *outLink {
 	return nil
 }
 
-func (g *rig) links() (list []linkEntry) {
-	g.r.linkMu.Lock()
-	defer g.r.linkMu.Unlock()
-	for _, e := range g.r.links {
-		list = append(list, e)
-	}
+func (g *rig) links() []linkEntry {
+	list, _ := g.r.allLinks()
 	return list
 }
 

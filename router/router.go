@@ -306,6 +306,18 @@ func (r *Router) retire(c *Conn, in *inLink, out *outLink) {
 	r.linkMu.Unlock()
 }
 
+// allLinks returns the links there are, in no order, and the counts of those that have been. The
+// lock of links is taken within those of connections, never around them.
+func (r *Router) allLinks() ([]linkEntry, totals) {
+	r.linkMu.Lock()
+	defer r.linkMu.Unlock()
+	entries := make([]linkEntry, 0, len(r.links))
+	for _, e := range r.links {
+		entries = append(entries, e)
+	}
+	return entries, r.retired
+}
+
 // configFor returns the best matching address configuration (RT F4).
 func (r *Router) configFor(text string) *AddressConfig {
 	r.configMu.RLock()
@@ -492,13 +504,7 @@ func (r *Router) KillConnection(id, by uint64) error {
 // Stats sums up what the router has done.
 func (r *Router) Stats() RouterStats {
 	var s RouterStats
-	r.linkMu.Lock()
-	t := r.retired
-	entries := make([]linkEntry, 0, len(r.links))
-	for _, e := range r.links {
-		entries = append(entries, e)
-	}
-	r.linkMu.Unlock()
+	entries, t := r.allLinks()
 	for _, e := range entries {
 		if in := e.in; in != nil {
 			in.conn.mu.Lock()

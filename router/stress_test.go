@@ -654,15 +654,14 @@ func (w *world) quiesce(stay []*client) {
 			busy = busy || p.c.writing
 			p.c.mu.Unlock()
 		}
-		w.r.linkMu.Lock()
-		for _, e := range w.r.links {
+		links, _ := w.r.allLinks()
+		for _, e := range links {
 			if e.out != nil {
 				e.out.conn.mu.Lock()
 				busy = busy || !e.out.closed && (e.out.queue.n > 0 || e.out.load.Load() != 0)
 				e.out.conn.mu.Unlock()
 			}
 		}
-		w.r.linkMu.Unlock()
 		if !busy {
 			return
 		}
@@ -697,13 +696,12 @@ func (w *world) check(stay []*client) {
 			}
 		}
 	}
-	w.r.linkMu.Lock()
-	defer w.r.linkMu.Unlock()
 	live := make(map[*Conn]*client)
 	for _, p := range stay {
 		live[p.c] = p
 	}
-	for _, e := range w.r.links {
+	links, _ := w.r.allLinks()
+	for _, e := range links {
 		if in := e.in; in != nil && live[in.conn] != nil {
 			in.conn.mu.Lock()
 			if !in.closed {
@@ -740,14 +738,8 @@ func (w *world) check(stay []*client) {
 // forgotten checks that nothing is left of clients that are gone.
 func (w *world) forgotten(base RouterStats) {
 	t := w.t
-	for _, e := range func() (list []linkEntry) {
-		w.r.linkMu.Lock()
-		defer w.r.linkMu.Unlock()
-		for _, e := range w.r.links {
-			list = append(list, e)
-		}
-		return list
-	}() {
+	links, _ := w.r.allLinks()
+	for _, e := range links {
 		watch(w, "in-link", e.in)
 		watch(w, "out-link", e.out)
 	}

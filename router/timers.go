@@ -308,12 +308,7 @@ func (r *Router) stuckAfter() uint32 {
 func (r *Router) sweep(now int64) {
 	second := uint32(now / 1e9)
 	old := func(at uint32) bool { return second > at+r.stuckAfter() }
-	r.linkMu.Lock()
-	entries := make([]linkEntry, 0, len(r.links))
-	for _, e := range r.links {
-		entries = append(entries, e)
-	}
-	r.linkMu.Unlock()
+	entries, _ := r.allLinks()
 	stuckIn := make(map[*inLink]uint64)
 	stuckOut := make(map[*outLink]uint64)
 	seen := make(map[*session]bool)
