@@ -421,6 +421,13 @@ func (p *peer) die() {
 	}
 }
 
+// gone says whether the router has seen the end of the connection. Any goroutine may ask.
+func (p *peer) gone() bool {
+	p.c.mu.Lock()
+	defer p.c.mu.Unlock()
+	return p.c.dead
+}
+
 func (p *peer) Lock()   { p.mu.Lock() }
 func (p *peer) Unlock() { p.mu.Unlock() }
 func (p *peer) Flush()  {}

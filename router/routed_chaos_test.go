@@ -3,6 +3,8 @@ package router
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"testing"
 
 	"qdrouter/amqp"
@@ -24,21 +26,30 @@ func TestRoutedChaos(t *testing.T) {
 // roundRobin routes to containers in turn.
 type roundRobin struct {
 	g    *rig
-	list *[]*peer
+	mu   sync.Mutex // guards list
+	list []*peer
 	n    int
+}
+
+func (r *roundRobin) set(list []*peer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = slices.Clone(list)
 }
 
 func (r *roundRobin) Learned(string, string, int, bool) {}
 func (r *roundRobin) CostsChanged()                     {}
 func (r *roundRobin) Route(q *LinkQuery) *RoutedLink {
-	for range *r.list {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for range r.list {
 		r.n++
-		p := (*r.list)[r.n%len(*r.list)]
-		if !p.done {
+		p := r.list[r.n%len(r.list)]
+		if !p.gone() {
 			return routeTo{r.g, p}.Route(q)
 		}
 	}
-	return routeTo{r.g, (*r.list)[0]}.Route(q)
+	return routeTo{r.g, r.list[0]}.Route(q)
 }
 
 func chaos(t *testing.T, seed uint64) {
@@ -63,7 +74,9 @@ func chaos(t *testing.T, seed uint64) {
 	for range 2 {
 		containers = append(containers, newContainer())
 	}
-	g.r.SetLinkRouting(&roundRobin{g: g, list: &containers})
+	routing := &roundRobin{g: g}
+	routing.set(containers)
+	g.r.SetLinkRouting(routing)
 	var clients []*peer
 	newClient := func() *peer {
 		return g.peer(func(_ *ConnOptions, cfg *amqp.ConnConfig) {
@@ -204,6 +217,7 @@ func chaos(t *testing.T, seed uint64) {
 				g.run()
 			}
 			containers[i] = newContainer()
+			routing.set(containers)
 		default:
 			i := rng.IntN(len(clients))
 			p := clients[i]

@@ -28,7 +28,7 @@ func (r routeTo) Route(q *LinkQuery) *RoutedLink {
 	if !strings.HasPrefix(address, "lr") {
 		return nil
 	}
-	if r.p.done {
+	if r.p.gone() {
 		return &RoutedLink{Refusal: errNoRoute}
 	}
 	a = a.Clone()
