@@ -82,7 +82,7 @@ func (n *annotations) read(section amqp.Raw, strip bool) *amqp.Error {
 			n.trace = v
 		case annotationPhase:
 			if x, err := v.Value(); err == nil {
-				if p, ok := x.(int32); ok && (p >= 0 && p <= 9 || p == phaseFallback-'0') {
+				if p, ok := amqp.Int(x); ok && (p >= 0 && p <= 9 || p == phaseFallback-'0') {
 					n.phase = byte(p)
 				}
 			}
@@ -105,12 +105,13 @@ func isRouterKey(key []byte) bool {
 	return false
 }
 
-// symbolText returns the octets of a symbol or string, nil for other values.
+// symbolText returns the octets of a symbol, nil for other values. A key that is a string is the
+// user's, whatever it says (IR 5.3).
 func symbolText(v amqp.Raw) []byte {
 	switch {
-	case len(v) >= 2 && (v[0] == 0xa3 || v[0] == 0xa1):
+	case len(v) >= 2 && v[0] == 0xa3:
 		return v[2:]
-	case len(v) >= 5 && (v[0] == 0xb3 || v[0] == 0xb1):
+	case len(v) >= 5 && v[0] == 0xb3:
 		return v[5:]
 	}
 	return nil

@@ -50,6 +50,8 @@ func TestAnnotated(t *testing.T) {
 			mapOf(sym("x-opt-qd.phase"), "\x54\x02", sym("x-opt-qd.stream"), "\x54\x01", sym("x-opt-qd.to"), str("q"), sym("x-opt-qd.ingress"), str("0/R"), sym("x-opt-qd.trace"), listOf(str("0/R")))},
 		{"obsolete ones go (F82)", mapOf(sym("x-opt-qd.class"), "\x54\x01", sym("x-opt-qd."), "\x54\x01"), "q", 0,
 			mapOf(sym("x-opt-qd.to"), str("q"), sym("x-opt-qd.ingress"), str("0/R"), sym("x-opt-qd.trace"), listOf(str("0/R")))},
+		{"named by a string: the user's (IR 5.3)", mapOf(str("x-opt-qd.to"), str("mine"), str("x-opt-qd.trace"), "\x43"), "q", 0,
+			mapOf(str("x-opt-qd.to"), str("mine"), str("x-opt-qd.trace"), "\x43", sym("x-opt-qd.to"), str("q"), sym("x-opt-qd.ingress"), str("0/R"), sym("x-opt-qd.trace"), listOf(str("0/R")))},
 		{"empty trace", mapOf(sym("x-opt-qd.trace"), "\x45"), "", 0,
 			mapOf(sym("x-opt-qd.ingress"), str("0/R"), sym("x-opt-qd.trace"), listOf(str("0/R")))},
 	}
@@ -145,7 +147,8 @@ func TestInvalidAnnotations(t *testing.T) {
 
 // TestPhaseRead: the phase that another router gave; what is none is ignored.
 func TestPhaseRead(t *testing.T) {
-	for in, want := range map[string]byte{"\x54\x03": 3, "\x54\x09": 9, "\x54\x0a": 0, "\x54\xff": 0, "\xa1\x013": 0, "\x71\x00\x00\x00\x07": 7} {
+	for in, want := range map[string]byte{"\x54\x03": 3, "\x54\x09": 9, "\x54\x0a": 0, "\x54\xff": 0, "\xa1\x013": 0, "\x71\x00\x00\x00\x07": 7,
+		"\x50\x01": 1, "\x60\x00\x02": 2, "\x52\x03": 3, "\x80\x00\x00\x00\x00\x00\x00\x00\x04": 4, "\x55\x05": 5, "\x53\x16": phaseFallback - '0'} {
 		var n annotations
 		if e := n.read([]byte(mapOf(sym("x-opt-qd.phase"), in)), false); e != nil || n.phase != want {
 			t.Errorf("%q: %v, phase %d, want %d", in, e, n.phase, want)
