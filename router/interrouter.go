@@ -27,8 +27,10 @@ func (r *Router) startNet() {
 		return
 	}
 	cfg := r.opts.Net
-	// Microseconds, as two starts may share a second; 1.19 compares for equality only (IR 2.11).
-	cfg.ID, cfg.Instance = r.opts.ID, r.start.UnixMicro()
+	// The instance is the next second to begin (IR 2.3). We greet nobody before that, so of two
+	// starts within one second only the later can be known by it (IR 2.11).
+	cfg.Start = r.start.Add(time.Second - time.Duration(r.start.Nanosecond()))
+	cfg.ID, cfg.Instance = r.opts.ID, cfg.Start.Unix()
 	cfg.Enabled = func(m linkstate.Module, l linkstate.Level) bool {
 		return r.opts.Log.Enabled(string(m), Level(l))
 	}

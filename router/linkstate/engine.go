@@ -24,6 +24,11 @@ type Config struct {
 	ID       string // the router's id
 	Instance int64  // another at every start, never 0, such as the time of it (IR 2.11)
 
+	// Start is when the router first greets others. An instance that is the second which begins
+	// then is its alone: one that ended before has not made itself known by it. The zero time is
+	// at once.
+	Start time.Time
+
 	// The timers of the configuration (IR 2.6); 0 means the default.
 	HelloInterval  time.Duration // 1 s; whole ticks
 	HelloMaxAge    time.Duration // 3 s
@@ -80,7 +85,7 @@ type heard struct {
 	at time.Time
 }
 
-// New returns an engine with no links. Its first tick is due when Step is first called.
+// New returns an engine with no links. Its first tick is due at the configured start.
 func New(cfg Config) *Engine {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -94,6 +99,7 @@ func New(cfg Config) *Engine {
 	def(&cfg.RemoteLSMaxAge, 60*time.Second)
 	e := &Engine{
 		cfg:      cfg,
+		due:      cfg.Start,
 		links:    make(map[LinkID]*link),
 		byID:     make(map[string]*node),
 		byIndex:  make([]*node, 1),

@@ -198,6 +198,22 @@ func TestStartUp(t *testing.T) {
 	}
 }
 
+// Nobody is greeted before the second that is the instance; those whose links are up by then are
+// greeted as it begins (IR 2.11).
+func TestSilentUntilStart(t *testing.T) {
+	s := &script{t: t, e: New(Config{ID: "A", Instance: instance, Start: epoch.Add(300 * ms)}), now: epoch}
+	if due := s.e.Due(); !due.Equal(epoch.Add(300 * ms)) {
+		t.Errorf("due at %v, want at the start", due)
+	}
+	s.want(LinkUp{1, 3})
+	s.want(hello(1, "B"))
+	s.want(Tick{})
+	s.wait(300 * ms)
+	s.want(Tick{}, "HELLO(id=A pv=1 area=0 inst=1700000000 seen=['B']) > amqp:/_local/qdhello",
+		"RA(id=A pv=1 area=0 inst=1700000000 ls_seq=0 mobile_seq=0) > amqp:/_topo/0/all/qdrouter")
+	s.want(LinkUp{2, 1}, "HELLO(id=A pv=1 area=0 inst=1700000000 seen=['B']) > amqp:/_local/qdhello")
+}
+
 // Two routers whose link comes up greet, become neighbours and exchange link states between two
 // ticks. Others that come in the same second wait for the next one with the advertisement.
 func TestNewNeighbourBetweenTicks(t *testing.T) {

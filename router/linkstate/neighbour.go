@@ -75,6 +75,9 @@ func (e *Engine) sendHello() {
 
 // greet sends a HELLO on a link, on all of them if it is 0.
 func (e *Engine) greet(on LinkID) {
+	if e.now.Before(e.cfg.Start) {
+		return
+	}
 	seen := make([]string, len(e.heard))
 	for i, h := range e.heard {
 		seen[i] = h.id
