@@ -118,7 +118,7 @@ type ConnOptions struct {
 	MaxSessions      uint32 // 1..32768
 	MaxSessionFrames uint32 // incoming window of each session in frames; 0 = unlimited (RT E9)
 	IdleTimeout      time.Duration
-	LinkCapacity     uint32 // credit window of each in-link
+	LinkCapacity     uint32 // credit window of each in-link; 0 = 250, but more between routers
 	StripIn          bool   // router annotations are dropped on the way in (RT F81)
 	StripOut         bool   // and not added on the way out
 	Cost             uint32

@@ -97,7 +97,7 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 	}
 	switch {
 	case in.router:
-		in.grantLocked(max(in.capacity, routerCapacity))
+		in.grantLocked(c.routerCapacity)
 	case in.anon: // RT E32
 		in.grantLocked(in.capacity)
 	default:

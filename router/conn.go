@@ -16,10 +16,11 @@ import (
 // Input, Done and Opened's callback belong to the owner's reader goroutine; the rest may be
 // called from any.
 type Conn struct {
-	r    *Router
-	o    ConnOptions
-	wire Wire
-	born int64 // nanoseconds on the router's clock
+	r              *Router
+	o              ConnOptions
+	routerCapacity uint32 // credit given on each link from another router
+	wire           Wire
+	born           int64 // nanoseconds on the router's clock
 
 	messageLog messageLog
 
@@ -80,6 +81,9 @@ func (e engine) Flush() {
 	}
 }
 
+// linkCapacity is the credit window of an in-link where the configuration gives none.
+const linkCapacity = 250
+
 // NewConn adds a connection whose AMQP header exchange is over. An outgoing one sends its open
 // at once (CFG L9).
 func (r *Router) NewConn(o ConnOptions, w Wire) *Conn {
@@ -87,8 +91,9 @@ func (r *Router) NewConn(o ConnOptions, w Wire) *Conn {
 	c := &Conn{r: r, o: o, wire: w, born: now, messageLog: parseMessageLog(o.MessageLog)}
 	c.lastRead.Store(now)
 	c.lastWrite.Store(now)
+	c.routerCapacity = o.LinkCapacity
 	if o.LinkCapacity == 0 {
-		c.o.LinkCapacity = 250
+		c.o.LinkCapacity, c.routerCapacity = linkCapacity, routerCapacity
 	}
 	if o.Protocol == "" {
 		c.o.Protocol = "amqp"

@@ -13,8 +13,9 @@ const (
 	capRouterData amqp.Symbol = "qd.router-data"
 )
 
-// routerCapacity is the credit given to another router on each of its links at the least. Its
-// links carry everybody's messages and are replenished on receipt.
+// routerCapacity is the credit given to another router on each of its links where linkCapacity is
+// not configured (IR 1.7 has 250). Its links carry everybody's messages and are replenished on
+// receipt.
 const routerCapacity = 2000
 
 // startNet begins the router protocol of an interior router. The core runs it.
@@ -359,7 +360,7 @@ func (r *Router) serveIn(in *inLink) {
 	c.mu.Lock()
 	if !in.closed {
 		in.up = true
-		in.l.Grant(max(in.capacity, routerCapacity))
+		in.l.Grant(c.routerCapacity)
 	}
 	c.mu.Unlock()
 	r.touch(c)

@@ -269,7 +269,7 @@ func (in *inLink) creditLocked(n uint32) {
 // far from needing it.
 func (in *inLink) replenishLocked() {
 	in.owed++
-	if in.closed || in.kind != linkControl && in.owed < max(in.capacity, routerCapacity)/4 {
+	if in.closed || in.kind != linkControl && in.owed < in.conn.routerCapacity/4 {
 		return
 	}
 	in.l.Grant(in.owed)

@@ -31,6 +31,26 @@ func (g *rig) routerPeer(id string) (p *peer, to *end) {
 	return p, to
 }
 
+// TestRouterCapacity: what linkCapacity says is the credit of links from other routers too (IR 1.7).
+func TestRouterCapacity(t *testing.T) {
+	for configured, want := range map[uint32]uint32{0: routerCapacity, 8: 8} {
+		g := newRig(t, func(o *Options) { o.Mode = Interior })
+		p := g.peer(func(o *ConnOptions, _ *amqp.ConnConfig) { o.Role, o.LinkCapacity = RoleInterRouter, configured })
+		l := p.attach(amqp.RoleSender, amqp.Attach{Target: &amqp.Target{Capabilities: amqp.Raw(amqp.AppendSymbol(nil, capRouterData))}})
+		g.run()
+		if got := l.l.Credit(); got != want {
+			t.Errorf("linkCapacity %d: credit %d, want %d", configured, got, want)
+		}
+		for range 6 { // nobody wants them; the credit is that of links that carry everybody's
+			l.transfer(&amqp.OutDelivery{Settled: true}, nil)
+		}
+		g.run()
+		if got := l.l.Credit(); got < min(want, 8) || got > want {
+			t.Errorf("linkCapacity %d: credit %d after six messages, want about %d", configured, got, want)
+		}
+	}
+}
+
 // TestAdvertisementIsTakenInFirst: when a neighbour hears from us that another router has a consumer,
 // we know of it too, and what the neighbour then sends is not released (IR 2.13, RT F58).
 func TestAdvertisementIsTakenInFirst(t *testing.T) {

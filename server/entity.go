@@ -18,9 +18,8 @@ const defaultHandshake = 60 * time.Second
 
 // limits of what an entity may ask for (CFG 3.2).
 const (
-	minFrameSize    = 512
-	mostSessions    = 32768
-	defaultCapacity = 250
+	minFrameSize = 512
+	mostSessions = 32768
 )
 
 // hostPort is how an entity's address stands in log lines.
@@ -44,9 +43,6 @@ func connOptions(e *config.Entity) router.ConnOptions {
 	}
 	if o.MaxSessions == 0 || o.MaxSessions > mostSessions {
 		o.MaxSessions = mostSessions
-	}
-	if o.LinkCapacity == 0 {
-		o.LinkCapacity = defaultCapacity
 	}
 	if role != router.RoleInterRouter && role != router.RoleEdge {
 		strip := e.Str("stripAnnotations")

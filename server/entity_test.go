@@ -29,7 +29,7 @@ func TestListenerOptions(t *testing.T) {
 	}{
 		{"defaults", nil, func(o router.ConnOptions) bool {
 			return o.Incoming && o.Role == router.RoleNormal && o.Name == "" && o.Listener == ":amqp" && o.Hostname == "" &&
-				o.MaxFrameSize == 16384 && o.MaxSessions == 32768 && o.MaxSessionFrames == 0 && o.LinkCapacity == 250 &&
+				o.MaxFrameSize == 16384 && o.MaxSessions == 32768 && o.MaxSessionFrames == 0 && o.LinkCapacity == 0 &&
 				o.IdleTimeout == 16*time.Second && o.StripIn && o.StripOut && o.Cost == 1 && len(o.Failover) == 0
 		}},
 		{"name", map[string]any{"name": "x"}, func(o router.ConnOptions) bool { return o.Name == "x" }},
@@ -39,7 +39,7 @@ func TestListenerOptions(t *testing.T) {
 		{"maxSessions 500000", map[string]any{"maxSessions": 500000}, func(o router.ConnOptions) bool { return o.MaxSessions == 32768 }},
 		{"maxSessionFrames 10", map[string]any{"maxSessionFrames": 10}, func(o router.ConnOptions) bool { return o.MaxSessionFrames == 10 }},
 		{"no idle time-out", map[string]any{"idleTimeoutSeconds": 0}, func(o router.ConnOptions) bool { return o.IdleTimeout == 0 }},
-		{"linkCapacity 0", map[string]any{"linkCapacity": 0}, func(o router.ConnOptions) bool { return o.LinkCapacity == 250 }},
+		{"linkCapacity 0", map[string]any{"linkCapacity": 0}, func(o router.ConnOptions) bool { return o.LinkCapacity == 0 }},
 		{"strip in", map[string]any{"stripAnnotations": "in"}, func(o router.ConnOptions) bool { return o.StripIn && !o.StripOut }},
 		{"strip out", map[string]any{"stripAnnotations": "out"}, func(o router.ConnOptions) bool { return !o.StripIn && o.StripOut }},
 		{"strip no", map[string]any{"stripAnnotations": "no"}, func(o router.ConnOptions) bool { return !o.StripIn && !o.StripOut }},
