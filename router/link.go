@@ -189,7 +189,7 @@ type partial struct {
 	discard bool      // nobody wants the rest
 	outcome amqp.Raw  // of a discarded one
 	noPath  bool      // and why
-	whole   bool      // for a subscriber in this process: kept until complete (RT F62)
+	whole   bool      // kept until complete: for a subscriber in this process (RT F62), or a control message
 	walked  int       // octets of buf at which the sections were last looked for
 }
 

@@ -2,6 +2,7 @@ package router
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"time"
 
@@ -31,6 +32,26 @@ func (g *rig) routerPeer(id string) (p *peer, to *end) {
 	return p, to
 }
 
+// lastingNeighbours makes an interior router whose scripted neighbours need not greet again.
+func lastingNeighbours(o *Options) {
+	o.Mode = Interior
+	o.Net = linkstate.Config{HelloInterval: time.Hour, HelloMaxAge: time.Hour, RAInterval: time.Hour, RAIntervalFlux: time.Hour, RemoteLSMaxAge: time.Hour}
+}
+
+// waysToAB waits until the neighbours A and B are reached, and A is a valid origin for B.
+func (g *rig) waysToAB() {
+	g.t.Helper()
+	eventually(g.t, "ways to both", func() bool {
+		g.run()
+		ok := false
+		g.r.call(func() {
+			x, y := g.r.nodes["A"], g.r.nodes["B"]
+			ok = x != nil && y != nil && !x.lost() && !y.lost() && y.route.Load().origins.Has(x.index)
+		})
+		return ok
+	})
+}
+
 // TestRouterCapacity: what linkCapacity says is the credit of links from other routers too (IR 1.7).
 func TestRouterCapacity(t *testing.T) {
 	for configured, want := range map[uint32]uint32{0: routerCapacity, 8: 8} {
@@ -54,21 +75,10 @@ func TestRouterCapacity(t *testing.T) {
 // TestAdvertisementIsTakenInFirst: when a neighbour hears from us that another router has a consumer,
 // we know of it too, and what the neighbour then sends is not released (IR 2.13, RT F58).
 func TestAdvertisementIsTakenInFirst(t *testing.T) {
-	g := newRig(t, func(o *Options) {
-		o.Mode = Interior
-		o.Net = linkstate.Config{HelloInterval: time.Hour, HelloMaxAge: time.Hour, RAInterval: time.Hour, RAIntervalFlux: time.Hour, RemoteLSMaxAge: time.Hour}
-	})
+	g := newRig(t, lastingNeighbours)
 	a, fromA := g.routerPeer("A")
 	b, _ := g.routerPeer("B")
-	eventually(t, "ways to both", func() bool {
-		g.run()
-		ok := false
-		g.r.call(func() {
-			x, y := g.r.nodes["A"], g.r.nodes["B"]
-			ok = x != nil && y != nil && !x.lost() && !y.lost() && y.route.Load().origins.Has(x.index)
-		})
-		return ok
-	})
+	g.waysToAB()
 	heard, known := false, false
 	b.w.hook = func(p []byte) {
 		if bytes.Contains(p, []byte("M0fresh")) {
@@ -88,4 +98,35 @@ func TestAdvertisementIsTakenInFirst(t *testing.T) {
 	if !heard || !known {
 		t.Errorf("B heard of the consumer: %t; we knew by then: %t", heard, known)
 	}
+}
+
+// TestLongControlMessage: one too long for a buffer is passed on over control links all the same,
+// as only there it counts as what it is (IR 2.2, 2.4).
+func TestLongControlMessage(t *testing.T) {
+	g := newRig(t, lastingNeighbours)
+	_, fromA := g.routerPeer("A")
+	b, _ := g.routerPeer("B")
+	g.waysToAB()
+	exist := make([]string, 4000)
+	for i := range exist {
+		exist[i] = fmt.Sprintf("M0many/%d/%060d", i, i)
+	}
+	want := encodeControl("amqp:/_topo/0/B/qdrouter.ma", &linkstate.MAU{ID: "A", Version: 1, Area: "0", MobileSeq: 1, Exist: exist}, "0/A")
+	if len(want) <= streamAt {
+		t.Fatalf("%d octets are not too long", len(want))
+	}
+	fromA.transfer(&amqp.OutDelivery{Settled: true}, want)
+	g.run()
+	var came []linkstate.Message
+	for _, got := range b.ends[0].got { // its control link
+		m, err := decodeControl(got.payload)
+		if err != nil {
+			t.Fatalf("%d octets that came to B: %v", len(got.payload), err)
+		}
+		if u, ok := m.(*linkstate.MAU); ok && len(u.Exist) == len(exist) {
+			return
+		}
+		came = append(came, m)
+	}
+	t.Errorf("the addresses did not come to B on its control link, but %.400v", came)
 }

@@ -64,7 +64,7 @@ func (c *Conn) beginStream(in *inLink, p *partial, m *message) {
 		p.whole = x.whole()
 		return
 	}
-	if len(f.subs) > 0 {
+	if len(f.subs) > 0 || in.control { // there are no streaming links for control messages
 		p.whole = true
 		return
 	}
