@@ -3,6 +3,7 @@ package router
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,7 @@ type Conn struct {
 	opened     bool
 	tenant     string
 	cost       uint32 // the larger of both ends' (RT E3)
+	streams    bool   // the peer offers links for streams; fixed once its open is in (IR 1.4)
 	container  string
 	properties amqp.Map
 	tags       uint64
@@ -118,7 +120,7 @@ func (r *Router) NewConn(o ConnOptions, w Wire) *Conn {
 	return c
 }
 
-var openCapabilities = amqp.Raw(amqp.AppendValue(nil, []amqp.Symbol{"ANONYMOUS-RELAY", "qd.streaming-links"}))
+var openCapabilities = amqp.Raw(amqp.AppendValue(nil, []amqp.Symbol{"ANONYMOUS-RELAY", capStreaming}))
 
 // openProperties are those of RT E2, in its order.
 func (r *Router) openProperties(o *ConnOptions) amqp.Raw {
@@ -316,6 +318,7 @@ func (e engine) RemoteOpen(o *amqp.Open) *amqp.Error {
 	c.eng.Remote = o
 	c.cost = max(c.o.Cost, 1)
 	c.container = o.ContainerID
+	c.streams = slices.Contains(o.OfferedCapabilities.Symbols(), capStreaming)
 	if v, err := o.Properties.Value(); err == nil {
 		c.properties, _ = v.(amqp.Map)
 	}

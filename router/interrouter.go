@@ -13,6 +13,9 @@ const (
 	capRouterData amqp.Symbol = "qd.router-data"
 )
 
+// capStreaming is offered by connections that take links for streams at any time (IR 1.3).
+const capStreaming amqp.Symbol = "qd.streaming-links"
+
 // routerCapacity is the credit given to another router on each of its links where linkCapacity is
 // not configured (IR 1.7 has 250). Its links carry everybody's messages and are replenished on
 // receipt.

@@ -2,6 +2,7 @@ package router
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"qdrouter/amqp"
@@ -103,5 +104,40 @@ func TestDuplicateMulticast(t *testing.T) {
 		if got := m.fallback() == nil; got != tt.want { // nor is it stored
 			t.Errorf("%s: kept from the fallback: %v", tt.name, got)
 		}
+	}
+}
+
+// TestStreamLinks: a stream to another router has a link of its own, a balanced one only where the
+// router offers to take such links; else it goes by its priority (IR 1.8).
+func TestStreamLinks(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		offered []amqp.Symbol
+		address string
+		hint    linkstate.Treatment
+		links   int // that we attach
+	}{
+		{"balanced, offered", []amqp.Symbol{"ANONYMOUS-RELAY", "qd.streaming-links"}, "q", linkstate.TreatBalanced, 1},
+		{"balanced, offered as the only one", []amqp.Symbol{"qd.streaming-links"}, "q", linkstate.TreatBalanced, 1},
+		{"balanced, not offered", nil, "q", linkstate.TreatBalanced, 0},
+		{"closest, not offered", nil, "c", linkstate.TreatClosest, 1},
+		{"multicast, not offered", nil, "m", linkstate.TreatMulticast, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := newRig(t, lastingNeighbours)
+			a, fromA := g.routerPeerOffering("A", tt.offered)
+			caps := amqp.Raw(amqp.AppendSymbol(nil, capRouterData))
+			data := a.attach(amqp.RoleReceiver, amqp.Attach{Source: &amqp.Source{Capabilities: caps}})
+			data.l.Grant(10)
+			g.run()
+			fromA.transfer(&amqp.OutDelivery{Settled: true}, encodeControl("_topo/0/all/qdrouter.ma", &linkstate.MAU{ID: "A", Version: 1,
+				Area: "0", MobileSeq: 1, Add: []string{"M0" + tt.address}, Treatments: []linkstate.Treatment{tt.hint}, Delete: []string{}}, "0/A"))
+			g.run()
+			g.peer(nil).sender(tt.address).start(&amqp.OutDelivery{}).more(plain(strings.Repeat("x", 2*streamAt)))
+			g.run()
+			if len(a.asked) != tt.links || len(data.got) != 1-tt.links {
+				t.Errorf("%d links attached, %d deliveries on the data link, want %d and %d", len(a.asked), len(data.got), tt.links, 1-tt.links)
+			}
+		})
 	}
 }

@@ -13,8 +13,20 @@ import (
 // routerPeer adds a scripted neighbouring router, with both control links.
 func (g *rig) routerPeer(id string) (p *peer, to *end) {
 	g.t.Helper()
+	return g.routerPeerOffering(id, nil)
+}
+
+func (g *rig) routerPeerOffering(id string, offered []amqp.Symbol) (p *peer, to *end) {
+	g.t.Helper()
 	p = g.peer(func(o *ConnOptions, cfg *amqp.ConnConfig) {
 		o.Role, o.StripIn, o.StripOut, cfg.ContainerID = RoleInterRouter, false, false, id
+		switch len(offered) {
+		case 0:
+		case 1:
+			cfg.OfferedCapabilities = amqp.AppendSymbol(nil, offered[0])
+		default:
+			cfg.OfferedCapabilities = amqp.AppendValue(nil, offered)
+		}
 	})
 	caps := amqp.Raw(amqp.AppendSymbol(nil, capRouter))
 	a := amqp.Attach{Source: &amqp.Source{Capabilities: caps}, Target: &amqp.Target{Capabilities: caps}}

@@ -120,7 +120,9 @@ func (c *Conn) beginStream(in *inLink, p *partial, m *message) {
 	}
 	for _, l := range legs {
 		out := l.out
-		if out.near != nil { // a link of its own, so that it holds up nobody (RT F60)
+		// It gets a link of its own, so that it holds up nobody (RT F60). Balanced ones ask
+		// whether the peer wants that (IR 1.8).
+		if out.near != nil && (l.a.dist != Balanced || out.conn.streams) {
 			if own := c.r.streamLink(out.near); own != nil {
 				out = own
 			}

@@ -597,6 +597,7 @@ func TestStreamingLinkReturns(t *testing.T) {
 			s := a.sender("q")
 			out := r.out()
 			near := &neighbour{c: b.c, idle: []*outLink{out}}
+			b.c.streams = true
 			out.kind, out.near = linkStream, near // as of a connection to another router
 			defer func() { out.kind, out.near = linkEndpoint, nil }()
 			x := s.start(&amqp.OutDelivery{})
