@@ -1,6 +1,7 @@
 package router
 
 import (
+	"errors"
 	"fmt"
 
 	"qdrouter/amqp"
@@ -70,9 +71,25 @@ func decodeControl(msg []byte) (linkstate.Message, error) {
 		}
 		out = u
 	default:
-		return nil, fmt.Errorf("opcode %v", op)
+		return nil, fmt.Errorf("%w: opcode %v", errIgnored, op)
+	}
+	if mobile(out) && d.err != nil {
+		return nil, fmt.Errorf("%w: %w", errIgnored, d.err)
 	}
 	return out, d.err
+}
+
+// errIgnored marks messages that are dropped without a word: of opcodes that are not known (IR 2.3),
+// and those about addresses that lack what they must have (IR 2.4).
+var errIgnored = errors.New("ignored")
+
+// mobile reports whether a message is about addresses, and so has symbols as its keys.
+func mobile(m linkstate.Message) bool {
+	switch m.(type) {
+	case *linkstate.MAR, *linkstate.MAU:
+		return true
+	}
+	return false
 }
 
 // controlBody reads the values of a body and keeps the first thing that is missing.
@@ -151,11 +168,7 @@ func text(v any) string {
 // encodeControl writes a control message as 1.19 does, octet for octet (IR 2.1, 2.3, 2.16). node
 // is area and id of this router.
 func encodeControl(to string, m linkstate.Message, node string) []byte {
-	_, mobile := m.(*linkstate.MAU)
-	if _, ok := m.(*linkstate.MAR); ok {
-		mobile = true
-	}
-	w := controlWriter{symbols: mobile}
+	w := controlWriter{symbols: mobile(m)}
 	b := &w.b
 	w.list(amqp.CodeHeader, 1)
 	*b = amqp.AppendBool(*b, false)
@@ -170,7 +183,7 @@ func encodeControl(to string, m linkstate.Message, node string) []byte {
 	*b = amqp.AppendString(*b, node)
 	*b = amqp.EndList(*b, trace, 1)
 	*b = amqp.EndMap(*b, entries, 2)
-	if mobile {
+	if w.symbols {
 		w.list(amqp.CodeProperties, 3)
 		*b = append(*b, 0x40, 0x40)
 		*b = amqp.AppendString(*b, to)

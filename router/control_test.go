@@ -3,6 +3,7 @@ package router
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -240,8 +241,12 @@ func TestControlMessageFaults(t *testing.T) {
 		{"MAU without mobile_seq", controlMessage("MAU", amqp.Map{{Key: "id", Value: "A"}}), `"mobile_seq"`},
 	}
 	for _, tt := range tests {
-		if _, err := decodeControl(tt.msg); err == nil || !strings.Contains(err.Error(), tt.want) {
+		_, err := decodeControl(tt.msg)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want an error with %q", tt.name, err, tt.want)
+		}
+		if want := strings.HasPrefix(tt.name, "MA") || strings.HasPrefix(tt.name, "unknown"); errors.Is(err, errIgnored) != want {
+			t.Errorf("%s: dropped without a word is %t, want %t", tt.name, !want, want)
 		}
 	}
 	// Addresses that are no list make an MAU malformed, which the link state logs.

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"errors"
 	"time"
 
 	"qdrouter/amqp"
@@ -59,7 +60,9 @@ func (r *Router) startNet() {
 func (r *Router) takeControl(q *Request, a *address) {
 	m, err := decodeControl(q.Message)
 	if err != nil {
-		r.logf("ROUTER", Error, "Control message error: %v", err)
+		if !errors.Is(err, errIgnored) {
+			r.logf("ROUTER", Error, "Control message error: %v", err)
+		}
 		return
 	}
 	in := arrived{msg: q.Message}
