@@ -1,6 +1,8 @@
 package router
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -13,6 +15,9 @@ func TestInstance(t *testing.T) {
 	instance := g.r.Nodes()[0].Instance
 	if want := g.r.start.Unix() + 1; instance != want || instance != int64(int32(instance)) {
 		t.Errorf("instance %d of a start at %v, want %d", instance, g.r.start, want)
+	}
+	if line := fmt.Sprintf("Router Engine Instantiated: id=R instance=%d", instance); !slices.Contains(g.log.take("ROUTER"), line) {
+		t.Errorf("no log line %q", line)
 	}
 	g.inCore(func(*Core) {
 		if due := g.r.net.Due(); due.Before(time.Unix(instance, 0)) {

@@ -40,6 +40,7 @@ func (r *Router) startNet() {
 		return r.opts.Log.Enabled(string(m), Level(l))
 	}
 	r.net = linkstate.New(cfg)
+	r.logf("ROUTER", Info, "Router Engine Instantiated: id=%s instance=%d", cfg.ID, cfg.Instance)
 	local := func(name string, class byte, dist Distribution) {
 		a := r.addressFor(classKey(class, name), dist, -1)
 		a.controlOnly, a.pinned = true, true
