@@ -39,10 +39,12 @@ func (c *change) String() string {
 // Reload puts the difference between the file that was read last and a new one
 // into force, for every type that requests can change too, in the same way. What
 // requests have created, changed or deleted meanwhile stays as it is unless the
-// file changes it too. With an error nothing has changed.
+// file changes it too: an entity of the same identity or name that a request has
+// made is from now on the file's. With an error nothing has changed.
 //
-// A listener or connector that differs is closed and opened anew; connections a
-// listener has accepted live on. Addresses count for what attaches from now on.
+// A listener or connector that differs is closed and opened anew, and so is one
+// whose profile differs; connections a listener has accepted live on. Addresses
+// count for what attaches from now on.
 func (a *Agent) Reload(file *config.Config) (Reload, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,7 +104,11 @@ func (a *Agent) differences(file *config.Config, k *kind) []change {
 		}
 	}
 	for _, s := range is {
-		if old := before[s.key]; old == nil || !sameSettings(old, s.Entity) {
+		old := before[s.key]
+		if e := a.entity(s.key); old == nil && e != nil {
+			old = e.config // made by request meanwhile, or a log module
+		}
+		if old == nil || !same(old, a.file, s.Entity, file) {
 			changes = append(changes, change{k, s.key, old, s.Entity})
 		}
 	}
@@ -169,6 +175,37 @@ func addressKey(prefix, pattern string) string {
 func trimAddress(s string) string { return strings.Trim(s, "./") }
 
 func sameSettings(x, y *config.Entity) bool { return reflect.DeepEqual(x.Attrs, y.Attrs) }
+
+// references are the attributes that name a section of another type. What it says
+// is taken over when the entity is made (MG 7.3).
+var references = map[string]string{"sslProfile": "sslProfile", "saslPlugin": "authServicePlugin"}
+
+// same tells whether x of one file says what y of another does, the sections that
+// they refer to included.
+func same(x *config.Entity, fileX *config.Config, y *config.Entity, fileY *config.Config) bool {
+	if x == nil || y == nil {
+		return x == y
+	}
+	if !sameSettings(x, y) {
+		return false
+	}
+	for attribute, typeName := range references {
+		if x.Has(attribute) && !same(named(fileX, typeName, x.Str(attribute)), fileX, named(fileY, typeName, y.Str(attribute)), fileY) {
+			return false
+		}
+	}
+	return true
+}
+
+// named gives the section of that type and name, or nil.
+func named(file *config.Config, typeName, name string) *config.Entity {
+	for _, e := range file.Of(typeName) {
+		if e.Str("name") == name {
+			return e
+		}
+	}
+	return nil
+}
 
 // checkReload finds what would keep sections from being created, now that others
 // may have been created by request.
@@ -279,8 +316,8 @@ func (a *Agent) LoadObjects() {
 func (a *Agent) reloadObjects(changes []change) {
 	restore := map[string]func(){}
 	for _, c := range slices.Backward(changes) {
-		identity, made := a.ofFile[object{c.kind, c.key}]
-		if c.before == nil || !made {
+		identity, found := a.standing(&c)
+		if !found {
 			continue
 		}
 		if c.after != nil && c.kind.keep != nil {
@@ -298,6 +335,30 @@ func (a *Agent) reloadObjects(changes []change) {
 			restore[c.key]()
 		}
 	}
+}
+
+// standing finds the object that a change is about: the one that the file made or,
+// when that is gone, one that a request has made and the file now has too.
+func (a *Agent) standing(c *change) (identity string, found bool) {
+	rows := c.kind.rows(a, Asker{})
+	if made, ok := a.ofFile[object{c.kind, c.key}]; ok {
+		if _, ok := find(rows, "identity", made); ok {
+			return made, true
+		}
+	}
+	if c.after == nil {
+		return "", false
+	}
+	name, ofFile := c.after.Str("name"), a.madeByFile(c.kind, rows)
+	for i := range rows.Len() {
+		text := func(attribute string) string { return scalarText(rows.Value(i, attribute)) }
+		known := name != "" && text("name") == name ||
+			c.kind.Name == "router.config.address" && addressKey(text("prefix"), text("pattern")) == c.key
+		if known && !ofFile(i) {
+			return text("identity"), true
+		}
+	}
+	return "", false
 }
 
 // createObject makes an object of a section. One without a name gets the first

@@ -195,3 +195,70 @@ func TestReloadOfEqualSections(t *testing.T) {
 		}
 	}
 }
+
+// What a request has made and the file then has too is the file's: it is left alone
+// when it says the same, made anew when not, and goes when the file has it no more.
+func TestReloadTakesOverWhatRequestsMade(t *testing.T) {
+	b := newBench(t, standaloneConf)
+	b.LoadObjects()
+	b.want(t, StatusCreated, "Created", attrs("host", "h", "port", "9"), "operation=CREATE", "type=listener", "name=equal")
+	b.want(t, StatusCreated, "Created", attrs("host", "h", "port", "8"), "operation=CREATE", "type=listener", "name=other")
+	b.want(t, StatusCreated, "Created", attrs("prefix", "a"), "operation=CREATE", "type=router.config.address", "name=first")
+	b.want(t, StatusCreated, "Created", attrs("prefix", "b"), "operation=CREATE", "type=router.config.address", "name=second")
+	b.want(t, StatusCreated, "Created", attrs("prefix", "c"), "operation=CREATE", "type=router.config.address", "name=third")
+	b.server.calls = nil
+
+	const file = standaloneConf + "listener {\n name: equal\n host: h\n port: 9\n}\n" +
+		"listener {\n name: other\n host: h\n port: 8\n cost: 2\n}\n" +
+		"address {\n prefix: a\n distribution: multicast\n}\n" +
+		"address {\n name: second\n prefix: bb\n}\n"
+	r, err := b.Reload(parseFile(t, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"listener/h:8:other changed", "address prefix a created", "address prefix bb created"}; !slices.Equal(r.Done, want) {
+		t.Errorf("done %q, want %q", r.Done, want)
+	}
+	if want := []string{"close listener/h:8:other", "listen h:8"}; !slices.Equal(b.server.calls, want) {
+		t.Errorf("server was told %q, want %q", b.server.calls, want)
+	}
+	addresses := func() (all []string) {
+		for _, a := range b.core.configs {
+			all = append(all, a.Prefix+" "+a.Distribution.String())
+		}
+		return all
+	}
+	if got, want := addresses(), []string{"c balanced", "a multicast", "bb balanced"}; !slices.Equal(got, want) {
+		t.Errorf("addresses %q, want %q", got, want)
+	}
+
+	if r, err = b.Reload(parseFile(t, standaloneConf)); err != nil || len(r.Done) != 4 {
+		t.Errorf("done %q, %v; want all four deleted", r.Done, err)
+	}
+	if _, rows := rowsOf(t, b.ask(nil, "operation=QUERY", "entityType=listener")); len(rows) != 2 {
+		t.Errorf("listeners %v, want the two of the start", rows)
+	}
+	if got, want := addresses(), []string{"c balanced"}; !slices.Equal(got, want) {
+		t.Errorf("addresses %q, want %q", got, want)
+	}
+}
+
+// Listeners and connectors have what their profile said when they were made (MG
+// 7.3): when it says something else, they are made anew.
+func TestReloadOfAProfile(t *testing.T) {
+	const profiles = "sslProfile {\n name: used\n caCertFile: /ca\n}\nsslProfile {\n name: idle\n caCertFile: /ca\n}\n"
+	file := standaloneConf + profiles +
+		"listener {\n host: h\n port: 1\n sslProfile: used\n}\nlistener {\n host: h\n port: 2\n}\n" +
+		"connector {\n host: h\n port: 3\n sslProfile: used\n}\n"
+	b := newBench(t, file)
+	b.server.calls = nil
+	r, err := b.Reload(parseFile(t, strings.ReplaceAll(file, "/ca", "/new")))
+	want := []string{"sslProfile/used changed", "sslProfile/idle changed", "listener/h:1 changed", "connector/h:3 changed"}
+	if err != nil || !slices.Equal(r.Done, want) {
+		t.Errorf("done %q, %v; want %q", r.Done, err, want)
+	}
+	wantCalls := []string{"close listener/h:1", "hang up connector/h:3", "listen h:1", "dial h:3"}
+	if !slices.Equal(b.server.calls, wantCalls) {
+		t.Errorf("server was told %q, want %q", b.server.calls, wantCalls)
+	}
+}
