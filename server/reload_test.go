@@ -57,9 +57,10 @@ func TestReload(t *testing.T) {
 	}
 
 	// A level may go and with it the frames of PROTOCOL (CFG G6).
-	if err := r.Reload(parse(t, router+listener("stays")+section("log", "module: PROTOCOL", "enable: trace+"))); err != nil {
+	if err := r.Reload(parse(t, router+listener("stays", "http: yes")+section("log", "module: PROTOCOL", "enable: trace+"))); err != nil {
 		t.Fatal(err)
 	}
+	r.logged("SERVER (warning) Accepted but without effect in this version: listener http")
 	if !r.logs.Enabled(logging.Protocol, logging.Trace) {
 		t.Error("PROTOCOL does not trace")
 	}

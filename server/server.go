@@ -51,6 +51,7 @@ type Server struct {
 	serving sync.WaitGroup // one for each incoming connection
 
 	reload sync.Mutex // held by Reload
+	warned []string   // what was last warned of as without effect; of New, then of Reload
 
 	mu         sync.Mutex // guards what follows
 	listeners  []*listener
@@ -86,10 +87,7 @@ func (s *Server) apply() error {
 	if err := s.configureLogs(); err != nil {
 		return err
 	}
-	if later := s.cfg.Unimplemented; len(later) > 0 {
-		s.logf(logging.Server, logging.Warning, "Accepted but without effect in this version: %s", strings.Join(later, ", "))
-	}
-
+	s.warnOfEffect(s.cfg.Unimplemented)
 	rt := s.cfg.Router()
 	sasl, warnings, err := security.LoadSASL(saslDir(rt), rt.Str("saslConfigName"))
 	if err != nil {
@@ -309,6 +307,9 @@ func (s *Server) Reload(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	if !slices.Equal(cfg.Unimplemented, s.warned) {
+		s.warnOfEffect(cfg.Unimplemented)
+	}
 	done := "nothing to change"
 	if len(r.Done) > 0 {
 		done = strings.Join(r.Done, ", ")
@@ -318,6 +319,14 @@ func (s *Server) Reload(cfg *config.Config) error {
 		s.logf(logging.Server, logging.Warning, "Not changed before a restart: %s", strings.Join(r.Left, ", "))
 	}
 	return nil
+}
+
+// warnOfEffect says what the configuration asks for in vain.
+func (s *Server) warnOfEffect(later []string) {
+	s.warned = later
+	if len(later) > 0 {
+		s.logf(logging.Server, logging.Warning, "Accepted but without effect in this version: %s", strings.Join(later, ", "))
+	}
 }
 
 // bindAll tries again what could not be bound (CFG L4).
