@@ -209,6 +209,7 @@ func (c *command) runCheck() int {
 // well as in the log (CFG A19). A report other than stderr is the daemon's pipe,
 // closed after `ok`.
 func (c *command) run(report *os.File) int {
+	signal.Ignore(syscall.SIGHUP) // until attend: the configuration is about to be read anyway
 	logs := logging.New()
 	defer logs.Close()
 	fail := func(err error) int {

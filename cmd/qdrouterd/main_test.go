@@ -256,6 +256,30 @@ func TestSignals(t *testing.T) {
 	}
 }
 
+// The pid file is there before the configuration is read (CFG A21), so that who
+// rotates logs may be early.
+func TestHangupDuringTheStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.conf")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "-c", path)
+	file, err := os.OpenFile(path, os.O_WRONLY, 0) // when the router reads it
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.signal(syscall.SIGHUP)
+	if _, err := file.WriteString(onFreePort); err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	p.until("Listening on")
+	p.signal(syscall.SIGTERM)
+	if got := p.wait().String(); got != "exit status 0" {
+		t.Errorf("ended with %s", got)
+	}
+}
+
 // CFG A27: log files are opened anew, for rotation.
 func TestHangupReopensLogFiles(t *testing.T) {
 	dir := t.TempDir()
