@@ -254,7 +254,7 @@ func (l *loader) entities(file string, sections []*section) (good []*Entity, fau
 		lines := map[string]int{}
 		for _, a := range s.attrs {
 			lines[a.name] = a.line
-			if known := lookup(t, a.name); known != nil && e.Given[known.Name] {
+			if known := t.Lookup(a.name); known != nil && e.Given[known.Name] {
 				e.Lines[known.Name] = a.line
 			}
 		}

@@ -135,21 +135,13 @@ func unknownAttribute(t *EntityType, name string) *AttrError {
 	return err
 }
 
-// lookup finds an attribute by its current or older name.
-func lookup(t *EntityType, name string) *Attribute {
-	if a := t.Attribute(name); a != nil {
-		return a
-	}
-	return t.attributeByOldName(name)
-}
-
 // CheckCreate tells whether a CREATE request may set these attributes: each must
 // be known, by its current or older name, and have the Create flag (MG 4.3). The
 // error joins one *AttrError for each that may not.
 func CheckCreate(t *EntityType, attrs map[string]any) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(attrs)) {
-		if a := lookup(t, name); a == nil {
+		if a := t.Lookup(name); a == nil {
 			errs = append(errs, unknownAttribute(t, name))
 		} else if !a.Create {
 			errs = append(errs, attrErrorf(t, name, "Cannot set attribute '%s' in CREATE", name))
@@ -164,7 +156,7 @@ func CheckUpdate(old *Entity, changes map[string]any) error {
 	t := old.Type
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
-		a := lookup(t, name)
+		a := t.Lookup(name)
 		if a == nil {
 			errs = append(errs, unknownAttribute(t, name))
 			continue
@@ -289,14 +281,15 @@ func toInt(value any) (n int64, msg string) {
 		}
 		return 0, fmt.Sprintf("%g is too large for an integer", v)
 	case string:
-		return parseInt(v)
+		return ParseInt(v)
 	}
 	return 0, fmt.Sprintf("invalid literal for int() with base 10: '%v'", value)
 }
 
-// parseInt reads an optional sign and decimal digits with single underscores
-// between them.
-func parseInt(text string) (n int64, msg string) {
+// ParseInt reads a number as the text of an attribute may give it: an optional
+// sign and decimal digits with single underscores between them, blanks around. The
+// message tells why it cannot, in the words of 1.19.
+func ParseInt(text string) (n int64, msg string) {
 	s := strings.TrimSpace(text)
 	digits := strings.TrimLeft(s, "+-")
 	ok := len(s)-len(digits) <= 1 && digits != "" && digits[0] != '_' && digits[len(digits)-1] != '_' &&

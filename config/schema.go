@@ -112,10 +112,13 @@ func (t *EntityType) Attribute(name string) *Attribute {
 	return nil
 }
 
-// attributeByOldName returns the attribute that once had this name, or nil.
-func (t *EntityType) attributeByOldName(name string) *Attribute {
+// Lookup returns the attribute that has this name, or once had it, or nil.
+func (t *EntityType) Lookup(name string) *Attribute {
+	if a := t.Attribute(name); a != nil {
+		return a
+	}
 	for i := range t.Attributes {
-		if t.Attributes[i].DeprecationName == name {
+		if old := t.Attributes[i].DeprecationName; old != "" && old == name {
 			return &t.Attributes[i]
 		}
 	}

@@ -2,6 +2,8 @@ package management
 
 import (
 	"reflect"
+	"slices"
+	"strings"
 
 	"qdrouter/amqp"
 	"qdrouter/config"
@@ -54,8 +56,16 @@ func nodeOperations() map[string]func(*Agent, *Request) (any, error) {
 func noAnnotations(*Agent, *Request) (any, error) { return amqp.Map{}, nil }
 
 // callMe answers the CALLME of dummy: the request's application properties come
-// back as they were (MG 4.13).
-func callMe(_ *Agent, req *Request) (any, error) { return req.Properties, nil }
+// back (MG 4.13), in one order whatever that of the client's library.
+func callMe(_ *Agent, req *Request) (any, error) {
+	echo := slices.Clone(req.Properties)
+	slices.SortStableFunc(echo, func(a, b amqp.MapEntry) int {
+		x, _ := keyText(a.Key)
+		y, _ := keyText(b.Key)
+		return strings.Compare(x, y)
+	})
+	return echo, nil
+}
 
 // refreshPolicy adds the counters of the connection policy.
 func refreshPolicy(a *Agent, _ *entity, attrs map[string]any) {

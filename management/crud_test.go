@@ -207,6 +207,14 @@ func TestUpdateLog(t *testing.T) {
 	}
 }
 
+// The empty name is no attribute's, though most attributes have no older name.
+func TestUpdateOfNoAttribute(t *testing.T) {
+	b := newBench(t, standaloneConf)
+	b.want(t, 201, "", attrs("arg1", "as it was"), "operation=CREATE", "type=dummy", "name=d")
+	b.want(t, 400, "Unknown attribute ''", attrs("", "x"), "operation=UPDATE", "type=dummy", "name=d")
+	subset(t, map[string]any{"arg1": "as it was"}, asMap(t, b.want(t, 200, "OK", nil, "operation=READ", "type=dummy", "name=d")))
+}
+
 // MG 4.13: CALLME echoes the application properties.
 func TestCallMe(t *testing.T) {
 	b := newBench(t, standaloneConf)
@@ -214,6 +222,13 @@ func TestCallMe(t *testing.T) {
 	properties := append(props("operation=callme", "type=dummy", "identity=dummy/0"),
 		amqp.MapEntry{Key: "data", Value: []byte("bytes")}, amqp.MapEntry{Key: "n", Value: int64(-1 << 63)})
 	resp := b.Handle(Request{ReplyTo: "r", Properties: properties})
+	var order []string
+	for _, e := range resp.Body.(amqp.Map) {
+		order = append(order, e.Key.(string))
+	}
+	if want := "data identity n operation type"; strings.Join(order, " ") != want {
+		t.Errorf("properties in the order %q, want %s", order, want)
+	}
 	got := asMap(t, resp)
 	if len(got) != 5 || string(got["data"].([]byte)) != "bytes" || got["n"] != int64(-1<<63) {
 		t.Errorf("got %v", got)

@@ -1,10 +1,8 @@
 package management
 
 import (
-	"strconv"
-	"strings"
-
 	"qdrouter/amqp"
+	"qdrouter/config"
 )
 
 // A Request is one management request as its message carries it (MG 2.1).
@@ -90,9 +88,9 @@ func (r *Request) integer(key string) (n int64, ok bool, err error) {
 	case int64:
 		return v, true, nil
 	case string:
-		n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
-		if err != nil {
-			return 0, false, badRequest("property %q is not a number: %q", key, v)
+		n, msg := config.ParseInt(v)
+		if msg != "" {
+			return 0, false, badRequest("property %q is not a number: %s", key, msg)
 		}
 		return n, true, nil
 	}

@@ -234,7 +234,7 @@ func (a *Agent) update(t target, req *Request) (any, error) {
 		attrs[name] = old.config.Attrs[name]
 	}
 	for key, value := range changes {
-		name := currentName(old.kind.EntityType, key)
+		name := old.kind.Lookup(key).Name // known: CheckUpdate has seen it
 		if value == nil {
 			delete(attrs, name) // the default comes back, if there is one
 		} else {
@@ -253,17 +253,6 @@ func (a *Agent) update(t target, req *Request) (any, error) {
 	}
 	old.config = changed.config
 	return attributeMap(old.kind.EntityType, old.attributes(a)), nil
-}
-
-// currentName gives the present name of an attribute that may be given by an
-// older one.
-func currentName(t *config.EntityType, name string) string {
-	for i := range t.Attributes {
-		if t.Attributes[i].DeprecationName == name && t.Attribute(name) == nil {
-			return t.Attributes[i].Name
-		}
-	}
-	return name
 }
 
 // delete answers DELETE of a stored entity (MG 4.5).

@@ -33,16 +33,27 @@ func NewAgent(call Call) *Agent { return &Agent{call} }
 
 // A Selector names the entity that an operation is about; what is empty is not
 // sent. Of name and identity only the identity is sent (MG 11.4).
-type Selector struct{ Type, Name, Identity string }
+type Selector struct {
+	Type, Name, Identity string
+
+	// A name or an identity that is empty is sent. It selects nothing, where none at
+	// all selects the agent itself.
+	Named, Identified bool
+}
 
 func (s Selector) properties(operation string) Map {
-	if s.Identity != "" {
-		s.Name = ""
+	if s.Name != "" && s.Identity != "" {
+		s.Name, s.Named = "", false
 	}
 	m := Map{{"operation", operation}}
 	m = appendText(m, "type", s.Type)
-	m = appendText(m, "name", s.Name)
-	return appendText(m, "identity", s.Identity)
+	if s.Name != "" || s.Named {
+		m = append(m, Entry{"name", s.Name})
+	}
+	if s.Identity != "" || s.Identified {
+		m = append(m, Entry{"identity", s.Identity})
+	}
+	return m
 }
 
 func appendText(m Map, key, text string) Map {

@@ -29,7 +29,8 @@ var Operations = []string{
 // (MG 12.1).
 type Options struct {
 	Type, Name, Identity string
-	Indent               int // of the JSON printed; -1 for one line
+	Named, Identified    bool // whether --name and --identity were given: an empty one counts
+	Indent               int  // of the JSON printed; -1 for one line
 	Stdin                bool
 	Body, Properties     string // JSON or plain text; "" for none
 }
@@ -90,9 +91,9 @@ func (t *Task) result(ctx context.Context, agent *client.Agent, in io.Reader, no
 			return agent.Update(ctx, t.selector(attributes), withBooleans(attributes))
 		})
 	case "READ":
-		return t.json(agent.Read(ctx, t.selector(nil)))
+		return t.json(agent.Read(ctx, t.selected()))
 	case "DELETE":
-		return nil, agent.Delete(ctx, t.selector(nil))
+		return nil, agent.Delete(ctx, t.selected())
 	case "GET-TYPES", "GET-ATTRIBUTES", "GET-OPERATIONS", "GET-ANNOTATIONS":
 		entityType := t.opts.Type
 		if entityType == "" && len(t.args) > 0 {
@@ -123,6 +124,14 @@ func (t *Task) selector(attributes client.Map) client.Selector {
 		}
 	}
 	return s
+}
+
+// selected names the entity by the options alone.
+func (t *Task) selected() client.Selector {
+	return client.Selector{
+		Type: t.opts.Type, Name: t.opts.Name, Identity: t.opts.Identity,
+		Named: t.opts.Named, Identified: t.opts.Identified,
+	}
 }
 
 // query prints the entities without the attributes they do not have.
@@ -214,9 +223,16 @@ func (t *Task) custom(ctx context.Context, agent *client.Agent) ([]byte, error) 
 			properties = properties.With(e.Key, e.Value)
 		}
 	}
-	for _, e := range []client.Entry{{Key: "type", Value: t.opts.Type}, {Key: "name", Value: t.opts.Name}, {Key: "identity", Value: t.opts.Identity}} {
-		if e.Value != "" {
-			properties = properties.With(e.Key, e.Value)
+	for _, e := range []struct {
+		key, value string
+		given      bool
+	}{
+		{"type", t.opts.Type, false},
+		{"name", t.opts.Name, t.opts.Named},
+		{"identity", t.opts.Identity, t.opts.Identified},
+	} {
+		if e.value != "" || e.given {
+			properties = properties.With(e.key, e.value)
 		}
 	}
 	properties = slices.DeleteFunc(properties, func(e client.Entry) bool { return e.Value == nil })

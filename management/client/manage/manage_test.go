@@ -93,11 +93,11 @@ func TestOperations(t *testing.T) {
 					"q", "a=b"),
 			},
 			"{\n  \"z\": null,\n  \"a\": 1\n}\n"},
-		{"create with options, which win", Options{Indent: line, Type: "dummy", Name: "opt"}, []string{"create", "name=attr", "num1= 7 ", "arg1=7"}, "",
+		{"create with options, which win", Options{Indent: line, Type: "dummy", Name: "opt"}, []string{"create", "name=attr", "num1= 1_007 ", "arg1=7"}, "",
 			created(nil),
 			client.Request{
 				Properties: entity("operation", "CREATE", "type", prefix+"dummy", "name", "opt"),
-				Body:       entity("name", "attr", "num1", int64(7), "arg1", "7"),
+				Body:       entity("name", "attr", "num1", int64(1007), "arg1", "7"),
 			},
 			"null\n"},
 		{"older names of attributes", Options{Indent: line, Type: "autoLink"}, []string{"create", "addr=a", "dir=in", "phase=2"}, "",
@@ -122,6 +122,10 @@ func TestOperations(t *testing.T) {
 			ok(entity("b", []any{}, "a", nil)),
 			client.Request{Properties: entity("operation", "READ", "type", prefix+"listener", "name", "n")},
 			"{\"b\": [], \"a\": null}\n"},
+		{"an empty name is no entity's", Options{Indent: line, Named: true}, []string{"read"}, "",
+			ok(client.Map{}),
+			client.Request{Properties: entity("operation", "READ", "name", "")},
+			"{}\n"},
 		{"update turns words into booleans", Options{Indent: line}, []string{"update", "name=n", "a=yes", "b=off", "c=Yes", "d=on", "e"}, "",
 			ok(client.Map{}),
 			client.Request{
@@ -187,6 +191,7 @@ func TestMistakes(t *testing.T) {
 	}{
 		{Options{Type: "dummy"}, []string{"create", "num1=x"}, "", "ValueError: invalid literal for int() with base 10: 'x'"},
 		{Options{Type: "dummy"}, []string{"create", "nosuch=x"}, "", "ValidationError: Unknown attribute 'nosuch' for '" + prefix + "dummy'"},
+		{Options{Type: "dummy"}, []string{"create", "=x"}, "", "ValidationError: Unknown attribute '' for '" + prefix + "dummy'"},
 		{Options{Type: "nosuch"}, []string{"update", "a=x"}, "", "ValidationError: No such entity type '" + prefix + "nosuch'"},
 		{Options{Stdin: true}, []string{"create"}, "5", "ValueError: stdin is not a JSON map or list"},
 		{Options{Stdin: true}, []string{"create"}, "{", "JSONDecodeError: stdin: the text ends too early"},

@@ -1,7 +1,6 @@
 package manage
 
 import (
-	"strconv"
 	"strings"
 
 	"qdrouter/config"
@@ -54,31 +53,18 @@ func parseValueOf(name, text, typeName string) (any, error) {
 	if entityType == nil {
 		return nil, client.Failf("ValidationError", "No such entity type '%s'", typeName)
 	}
-	attribute := findAttribute(entityType, name)
+	attribute := entityType.Lookup(name)
 	if attribute == nil {
 		return nil, client.Failf("ValidationError", "Unknown attribute '%s' for '%s'", name, entityType.LongName)
 	}
 	if attribute.Type != config.Integer {
 		return text, nil
 	}
-	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-	if err != nil {
-		return nil, client.Failf("ValueError", "invalid literal for int() with base 10: '%s'", text)
+	n, msg := config.ParseInt(text)
+	if msg != "" {
+		return nil, client.Failf("ValueError", "%s", msg)
 	}
 	return n, nil
-}
-
-// findAttribute looks an attribute up by its current or its older name.
-func findAttribute(t *config.EntityType, name string) *config.Attribute {
-	if attribute := t.Attribute(name); attribute != nil {
-		return attribute
-	}
-	for i := range t.Attributes {
-		if t.Attributes[i].DeprecationName == name {
-			return &t.Attributes[i]
-		}
-	}
-	return nil
 }
 
 // withBooleans turns the words for booleans into booleans, as updates do

@@ -50,6 +50,7 @@ func Qdmanage(version string) *cli.Command {
 		},
 		Run: func(ctx context.Context, args []string, s cli.Streams) error {
 			options.Indent = int(indent)
+			options.Named, options.Identified = flags.Changed("name"), flags.Changed("identity")
 			task, err := manage.Parse(args, options)
 			if err != nil {
 				return err
