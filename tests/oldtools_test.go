@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/Azure/go-amqp"
 
 	"qdrouter/tests/internal/rig"
 )
@@ -103,6 +106,25 @@ func alike(text string) string {
 	return text
 }
 
+// refusedLink leaves the router with a failure that it tells of.
+func refusedLink(t *testing.T, url, address string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	conn, err := amqp.Dial(ctx, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	session, err := conn.NewSession(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := session.NewSender(ctx, address, nil); err == nil {
+		t.Fatalf("the attach to %s was not refused", address)
+	}
+}
+
 // Our tools print what the old tools print of the same router, in the same order
 // of commands (MG 11 to 13).
 func TestToolsPrintWhatTheOldToolsPrint(t *testing.T) {
@@ -117,7 +139,12 @@ address {
     distribution: closest
     priority: 7
 }
+address {
+    prefix: closed
+    distribution: unavailable
+}
 `})
+	refusedLink(t, r.URL(t), "closed.q")
 	// Commands that find another router when they are run twice.
 	before := map[string]string{
 		"qdmanage create --type=dummy name=x arg1=foo num1=5":                   "qdmanage delete --type dummy --name x",
@@ -128,9 +155,9 @@ address {
 		"qdmanage delete --type address --name a":                               "qdmanage create --type address name=a prefix=p",
 	}
 	for _, command := range []string{
-		"qdstat", "qdstat -g", "qdstat -c", "qdstat -l", "qdstat -l -v", "qdstat -n", "qdstat -n -v", "qdstat -e",
+		"qdstat", "qdstat -g", "qdstat -g -v", "qdstat -c", "qdstat -c -v", "qdstat -l", "qdstat -l -v", "qdstat -n", "qdstat -n -v", "qdstat -e",
 		"qdstat -a", "qdstat -a -v", "qdstat -m", "qdstat -p", "qdstat --autolinks", "qdstat --linkroutes",
-		"qdstat --vhosts", "qdstat --vhostgroups", "qdstat --vhoststats", "qdstat --log", "qdstat --all-entities",
+		"qdstat --vhosts", "qdstat --vhostgroups", "qdstat --vhoststats", "qdstat --log", "qdstat --all-entities", "qdstat --all-entities -v",
 		"qdstat -l --limit 1", "qdstat -l --limit=1 --csv", "qdstat -a --csv", "qdstat -c --csv", "qdstat -g --csv",
 		"qdstat --all-routers -l", "qdstat --all-routers --all-entities", "qdstat -c --all-entities",
 		"qdstat -r R -g", "qdstat -r nobody -t 0.5 -g --bogus", "qdstat -l -r R --all-routers", "qdstat -q",
@@ -143,6 +170,7 @@ address {
 		"qdmanage read", "qdmanage read --name nobody", "qdmanage read --name x --type dummy",
 		"qdmanage create --type=dummy name=x arg1=foo num1=5", "qdmanage read --name x --type dummy",
 		"qdmanage update --type dummy --name x arg1=bar", "qdmanage create --type dummy --name y nosuch=1",
+		"qdmanage CALLME --type dummy --name x arg1=foo num1=5", "qdmanage read --name=", "qdmanage delete --name=", "qdmanage delete --type dummy --identity=",
 		"qdmanage delete --type dummy --name x", "qdmanage delete --name nobody",
 		`qdmanage create --stdin <<< {"type": "dummy", "name": "z", "num1": 7}`, "qdmanage delete --name z --type dummy",
 		"qdmanage update --type log --name log/AGENT enable=debug+", "qdmanage update --type log --name log/AGENT enable=foo",

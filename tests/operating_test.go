@@ -170,9 +170,9 @@ connector {
 	}
 	// The connector fails when it gets to it.
 	rig.Eventually(t, 20*time.Second, func() bool {
-		return strings.Contains(r.Qdstat(t, "-c", "-v"), "Connection refused")
-	}, func() string { return "qdstat -c -v does not say why the connector fails" })
-	for _, args := range []string{"-l -v", "-l --json"} {
+		return strings.Contains(r.Qdstat(t, "--failures"), "Connection refused")
+	}, func() string { return "qdstat --failures does not say why the connector fails" })
+	for _, args := range []string{"--failures", "-l --json"} {
 		out := r.Qdstat(t, strings.Fields(args)...)
 		if !strings.Contains(out, "link refused") || !strings.Contains(out, "nowhere") {
 			t.Errorf("qdstat %s does not tell of the refused link:\n%s", args, out)

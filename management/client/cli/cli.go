@@ -38,7 +38,6 @@ type Group struct {
 	Title     string // empty: among the general options
 	Intro     string
 	Exclusive bool           // at most one of them may be given
-	New       bool           // the old tools had none of them: see the package comment
 	Flags     *pflag.FlagSet // in the order of the help text
 }
 
@@ -48,6 +47,22 @@ func NewFlags() *pflag.FlagSet {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.SortFlags = false
 	return flags
+}
+
+// added marks a flag that the old tools did not have: see the package comment.
+const added = "added"
+
+// MarkAdded marks flags that the old tools did not have.
+func MarkAdded(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		// The only error is a flag that does not exist, which the help shows.
+		_ = flags.SetAnnotation(name, added, nil)
+	}
+}
+
+func isAdded(flag *pflag.Flag) bool {
+	_, ok := flag.Annotations[added]
+	return ok
 }
 
 // Streams are what a command reads and writes.
@@ -168,9 +183,9 @@ func (c *Command) allGroups() (groups []Group, shell *string) {
 	general := NewFlags()
 	general.BoolP("help", "h", false, "show this help message and exit")
 	general.Bool("version", false, "show the version of this program and exit")
-	completion := NewFlags()
-	shell = completion.String("completion", "", "print the completion script for `SHELL`: "+strings.Join(shells, ", "))
-	return slices.Concat([]Group{{Flags: general}, {Flags: completion, New: true}}, c.Groups), shell
+	shell = general.String("completion", "", "print the completion script for `SHELL`: "+strings.Join(shells, ", "))
+	MarkAdded(general, "completion")
+	return slices.Concat([]Group{{Flags: general}}, c.Groups), shell
 }
 
 // OS returns the streams of the process.

@@ -76,7 +76,8 @@ func TestExpand(t *testing.T) {
 func TestExpandNeverAbbreviatesNewOptions(t *testing.T) {
 	added := NewFlags()
 	added.Bool("conflict", false, "begins as --connections does")
-	groups := append(testGroups(), Group{New: true, Flags: added})
+	MarkAdded(added, "conflict")
+	groups := append(testGroups(), Group{Flags: added})
 	for args, want := range map[string]string{
 		"--con":      "--connections --",
 		"--conf":     "-- --conf",

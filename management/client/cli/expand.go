@@ -182,7 +182,7 @@ func lookupLong(groups []Group, name string) []*pflag.Flag {
 			if flag.Name == name {
 				return []*pflag.Flag{flag}
 			}
-			if !g.New && strings.HasPrefix(flag.Name, name) {
+			if !isAdded(flag) && strings.HasPrefix(flag.Name, name) {
 				starting = append(starting, flag)
 			}
 		}

@@ -86,18 +86,18 @@ func (c *Command) Usage() string {
 func (l layout) parts() []string {
 	var parts []string
 	for _, g := range l.groups {
-		if g.New {
-			continue
-		}
 		var group []string
 		for _, flag := range members(g.Flags) {
+			if isAdded(flag) {
+				continue
+			}
 			name := "--" + flag.Name
 			if flag.Shorthand != "" {
 				name = "-" + flag.Shorthand
 			}
 			group = append(group, withValue(name, flag))
 		}
-		if g.Exclusive {
+		if g.Exclusive && len(group) > 0 {
 			group = []string{strings.Join(group, " | ")}
 		}
 		for _, part := range group {

@@ -58,15 +58,6 @@ func (p *printer) general(frame bool) error {
 			t.add(append([]string{c.label, plainNumber(r.get(c.name))}, r.rateCell(c.name)...)...)
 		}
 	}
-	for _, c := range []struct{ label, name string }{
-		{"Links Refused", "linksRefused"},
-		{"Connections Refused", "connectionsRefused"},
-		{"Connections Failed", "connectionsFailed"},
-	} {
-		if p.opts.Verbose && routers.has(c.name) {
-			t.add(append([]string{c.label, plainNumber(r.get(c.name))}, r.rateCell(c.name)...)...)
-		}
-	}
 	p.print(t)
 	return nil
 }
@@ -80,7 +71,7 @@ func (p *printer) connections(frame bool) error {
 	if err := p.frame(frame); err != nil {
 		return err
 	}
-	columns := []column{
+	p.print(conns.table("Connections", []column{
 		attribute("id", "identity"),
 		attribute("host", "host"),
 		attribute("container", "container"),
@@ -92,18 +83,8 @@ func (p *printer) connections(frame bool) error {
 		{"tenant", "", tenant},
 		{"last dlv", "lastDlvSeconds", func(r row) string { return longTime(r.get("lastDlvSeconds")) }},
 		{"uptime", "uptimeSeconds", func(r row) string { return longTime(r.get("uptimeSeconds")) }},
-	}
-	if p.opts.Verbose {
-		columns = append(columns, lastError)
-	}
-	p.print(conns.table("Connections", columns, -1))
-	if !p.opts.Verbose {
-		return nil
-	}
-	if err := p.endpoints(); err != nil {
-		return err
-	}
-	return p.failureTable("Refused and Failed Connections", "connect")
+	}, -1))
+	return nil
 }
 
 // edges is -e (MG 13.6).
@@ -235,14 +216,10 @@ func (p *printer) links(frame bool) error {
 		columns = append(columns,
 			attribute("admin", "adminStatus"),
 			attribute("oper", "operStatus"),
-			attribute("name", "linkName"),
-			lastError)
+			attribute("name", "linkName"))
 	}
 	p.print(links.table("Router Links", columns, -1))
-	if !p.opts.Verbose {
-		return nil
-	}
-	return p.failureTable("Refused Links", "link")
+	return nil
 }
 
 // nodes is -n (MG 13.8).

@@ -8,9 +8,37 @@ import (
 	"qdrouter/management/client"
 )
 
-// What newer routers tell of refusals and failures is shown with -v, behind what
-// the old tool shows: by lastErr where there is an entity to ask, and by
+// failures is --failures, which the old tool did not have: what newer routers tell
+// of refusals and failures, by lastErr where there is an entity to ask, and by
 // recentFailures of the router where there is none any more.
+func (p *printer) failures(frame bool) error {
+	routers, err := p.query("router", nil, 0)
+	if err != nil {
+		return err
+	}
+	if err := p.frame(frame); err != nil {
+		return err
+	}
+	counts := table{title: "Refused and Failed", heads: p.attributeHeads()}
+	r := routers.first()
+	for _, c := range []struct{ label, name string }{
+		{"Links Refused", "linksRefused"},
+		{"Connections Refused", "connectionsRefused"},
+		{"Connections Failed", "connectionsFailed"},
+	} {
+		if routers.has(c.name) {
+			counts.add(append([]string{c.label, plainNumber(r.get(c.name))}, r.rateCell(c.name)...)...)
+		}
+	}
+	p.print(counts)
+	if err := p.endpoints(); err != nil {
+		return err
+	}
+	recent, _ := r.get("recentFailures").([]any)
+	p.failureTable("Refused and Failed Connections", "connect", recent)
+	p.failureTable("Refused Links", "link", recent)
+	return nil
+}
 
 // recentFailures is what the router remembers of refusals and failures, the
 // newest first; empty when it does not tell.
@@ -25,11 +53,7 @@ func (p *printer) recentFailures() ([]any, error) {
 
 // failureTable shows the recent failures whose kind begins with a word, if there
 // are any.
-func (p *printer) failureTable(title, what string) error {
-	recent, err := p.recentFailures()
-	if err != nil {
-		return err
-	}
+func (p *printer) failureTable(title, what string, recent []any) {
 	keys := []string{"time", "count", "what", "where", "connectionId", "host", "container", "user"}
 	heads := []string{"time", "count", "what", "where", "conn id", "host", "container", "user"}
 	if what == "link" {
@@ -53,7 +77,6 @@ func (p *printer) failureTable(title, what string) error {
 	if len(t.rows) > 0 {
 		p.print(t)
 	}
-	return nil
 }
 
 // endpoints shows listeners and connectors: why there is no connection.
@@ -61,7 +84,7 @@ func (p *printer) endpoints() error {
 	err := p.endpointTable("Listeners", "listener",
 		counterIfKnown("refused", "refusedConnections"),
 		counterIfKnown("failed", "failedConnections"),
-		lastError)
+		column{"lastErr", "lastError", func(r row) string { return r.text("lastError") }})
 	if err != nil {
 		return err
 	}

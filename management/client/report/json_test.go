@@ -101,33 +101,33 @@ func TestJSONHasNoSecrets(t *testing.T) {
 	}
 }
 
-// Reasons of failures are in the verbose tables where the router has them, and
-// only there.
-func TestVerboseTablesShowFailures(t *testing.T) {
-	for _, report := range []string{"links", "connections"} {
-		plain := run(t, withFailures(t, "full.json"), report, Options{})
-		if before := run(t, newFakeRouter(t, "full.json"), report, Options{}); plain != before {
-			t.Errorf("%s: plain output has changed:\n%s\nwant\n%s", report, plain, before)
-		}
-		verbose := run(t, withFailures(t, "full.json"), report, Options{Verbose: true})
-		for _, want := range []string{"lastErr", "amqp:not-found: no route"} {
-			if !strings.Contains(verbose, want) {
-				t.Errorf("%s -v has no %q:\n%s", report, want, verbose)
+// Why something was refused or has failed is in a report of its own. Those that the
+// old tool had print what they printed, with -v too, whatever newer routers tell.
+func TestFailuresHaveAReportOfTheirOwn(t *testing.T) {
+	for _, report := range []string{"general", "links", "connections", "all-entities"} {
+		for _, opts := range []Options{{}, {Verbose: true}} {
+			with := run(t, withFailures(t, "full.json"), report, opts)
+			if without := run(t, newFakeRouter(t, "full.json"), report, opts); with != without {
+				t.Errorf("%s %+v prints\n%s\nwant, as of an old router,\n%s", report, opts, with, without)
 			}
 		}
 	}
-	verbose := run(t, withFailures(t, "full.json"), "links", Options{Verbose: true})
-	wantLinks := `
-Refused Links
-  time                  count  what          where  conn id  host         container  user  dir  addr  name  reason
-  ================================================================================================================================
-  2026-11-29T18:26:04Z  1      link refused         7        10.0.0.8:40  c          joe   in   q     s     amqp:not-found: no q
-`
-	if !strings.HasSuffix(verbose, wantLinks) {
-		t.Errorf("links -v ends in\n%s\nwant\n%s", verbose, wantLinks)
-	}
-	verbose = run(t, withFailures(t, "full.json"), "connections", Options{Verbose: true})
-	want := `
+	f := withFailures(t, "full.json")
+	router := f.tables.Map("router")
+	names, _ := router.Get("attributeNames")
+	results, _ := router.Get("results")
+	router.With("attributeNames", append(names.([]any), "linksRefused", "connectionsRefused"))
+	row := results.([]any)[0].([]any)
+	results.([]any)[0] = append(row, int64(1), int64(3))
+	want := `2026-11-29 18:26:05.861074 UTC
+INT.A
+
+Refused and Failed
+  attr                 value
+  ============================
+  Links Refused        1
+  Connections Refused  3
+
 Listeners
   name     host     port  role    refused  failed  lastErr
   =======================================================================
@@ -142,8 +142,13 @@ Refused and Failed Connections
   time                  count  what                where         conn id  host         container  user  reason
   ============================================================================================================================
   2026-11-29T18:26:05Z  3      connection refused  0.0.0.0:5672           10.0.0.9:41                   no user of that name
+
+Refused Links
+  time                  count  what          where  conn id  host         container  user  dir  addr  name  reason
+  ================================================================================================================================
+  2026-11-29T18:26:04Z  1      link refused         7        10.0.0.8:40  c          joe   in   q     s     amqp:not-found: no q
 `
-	if !strings.HasSuffix(verbose, want) {
-		t.Errorf("connections -v ends in\n%s\nwant\n%s", verbose, want)
+	if got := run(t, f, "failures", Options{}); got != want {
+		t.Errorf("--failures prints\n%s\nwant\n%s", got, want)
 	}
 }

@@ -22,6 +22,7 @@ type Report struct {
 	Name  string // of its option
 	Short string // one letter, or none
 	Usage string // explanation of the option
+	Added bool   // the old tool did not have it
 
 	show     func(p *printer, frame bool) error
 	sections []section // of the JSON document
@@ -58,6 +59,8 @@ var Reports = []Report{
 		sections: []section{vhostStatsSection}},
 	{Name: "log", Usage: "show recent log entries", show: (*printer).log,
 		sections: []section{logSection}},
+	{Name: "failures", Usage: "show what was refused or has failed, and why", Added: true, show: (*printer).failures,
+		sections: []section{routerSection, listenersSection, connectorsSection, failuresSection}},
 	{Name: "all-entities", Usage: "show all entities; may be combined with --all-routers", show: (*printer).everything, sections: []section{
 		linksSection, addressesSection, connectionsSection, listenersSection, connectorsSection, autoLinksSection,
 		linkRoutesSection, routerSection, memorySection, policySection, vhostsSection, vhostStatsSection,
@@ -286,10 +289,6 @@ func counterIfKnown(head, name string) column {
 	c.needs = name
 	return c
 }
-
-// lastError is the column that says why something was refused or has failed,
-// which only newer routers know.
-var lastError = column{"lastErr", "lastError", func(r row) string { return r.text("lastError") }}
 
 // grouped is a column that shows a number with its thousands set apart.
 func grouped(head, name string) column {

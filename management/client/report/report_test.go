@@ -127,6 +127,9 @@ func TestReportsPrintWhatTheOldToolPrints(t *testing.T) {
 			t.Run(file+v.suffix, func(t *testing.T) {
 				var all strings.Builder
 				for _, r := range Reports {
+					if r.Added {
+						continue
+					}
 					fmt.Fprintf(&all, "---- %s\n%s", r.Name, run(t, newFakeRouter(t, file+".json"), r.Name, v.opts))
 				}
 				golden(t, file+v.suffix+".golden", all.String())

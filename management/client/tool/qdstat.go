@@ -21,6 +21,9 @@ func Qdstat(version string) *cli.Command {
 	chosen := make([]*bool, len(report.Reports))
 	for i, r := range report.Reports {
 		chosen[i] = display.BoolP(r.Name, r.Short, false, r.Usage)
+		if r.Added {
+			cli.MarkAdded(display, r.Name)
+		}
 	}
 
 	target := cli.NewFlags()
@@ -32,10 +35,10 @@ func Qdstat(version string) *cli.Command {
 	output.Var(&limit, "limit", "ask for at most `LIMIT` rows (0 or absent: all)")
 	output.BoolVar(&options.CSV, "csv", false, "print tables as comma-separated values")
 
-	added := cli.NewFlags()
-	added.BoolVar(&options.JSON, "json", false, "print one JSON document, with every attribute, instead of tables")
+	output.BoolVar(&options.JSON, "json", false, "print one JSON document, with every attribute, instead of tables")
 	var watch cli.Seconds
-	added.Var(&watch, "watch", "show the report again every `SECONDS` seconds, with rates, until interrupted")
+	output.Var(&watch, "watch", "show the report again every `SECONDS` seconds, with rates, until interrupted")
+	cli.MarkAdded(output, "json", "watch")
 
 	return &cli.Command{
 		Name:    "qdstat",
@@ -46,14 +49,13 @@ func Qdstat(version string) *cli.Command {
 			{Title: "Display", Intro: "Choose what to show.", Exclusive: true, Flags: display},
 			{Title: "Target", Intro: "Choose the router to ask. The default is the one connected to.", Exclusive: true, Flags: target},
 			{Flags: output},
-			{Flags: added, New: true},
 			{Title: "Connection Options", Flags: connection.Flags()},
 		},
 		Run: func(ctx context.Context, _ []string, s cli.Streams) error {
 			switch {
 			case options.JSON && options.CSV:
 				return cli.UsageError("argument --json: not allowed with argument --csv")
-			case added.Changed("watch") && watch.Duration() <= 0:
+			case output.Changed("watch") && watch.Duration() <= 0:
 				return cli.UsageError("argument --watch: must be more than 0 seconds")
 			}
 			options.Limit = int(limit)
@@ -69,7 +71,7 @@ func Qdstat(version string) *cli.Command {
 				return err
 			}
 			defer conn.Close()
-			if added.Changed("watch") {
+			if output.Changed("watch") {
 				return shown.Watch(ctx, conn.Open, address, options, report.Screen{
 					Every: watch.Duration(), Out: s.Out, Flush: s.Flush, Terminal: s.Terminal,
 				})
