@@ -171,6 +171,13 @@ func CheckUpdate(old *Entity, changes map[string]any) error {
 	return errors.Join(errs...)
 }
 
+// Tag gives the tag of an enumeration that a value stands for, which may be an
+// index into it (MG 6.2); "" when it stands for none.
+func (a *Attribute) Tag(value any) string {
+	tag, _ := toEnum(a.Enum, plain(value))
+	return tag
+}
+
 // coerce converts a value to the type of the attribute; msg tells why it cannot.
 func coerce(a *Attribute, value any) (v any, msg string) {
 	value = plain(value)

@@ -63,12 +63,13 @@ func createAutoLink(a *Agent, k *kind, req *Request) (any, error) {
 		}
 		return scalarText(body[older])
 	}
-	switch direction := text("direction", "dir"); {
+	direction := text("direction", "dir")
+	switch {
 	case text("connection", "") != "" && text("containerId", "") != "":
 		return nil, badRequest("%s", linkroute.ErrBothSelectors)
 	case text("address", "addr") == "" || direction == "":
 		return nil, badRequest("%s", linkroute.ErrAddressNeeded)
-	case direction != "in" && direction != "out":
+	case k.Attribute("direction").Tag(direction) == "":
 		return nil, badRequest("%s", linkroute.ErrDirection)
 	}
 	e, err := a.normalize(k.EntityType, attrs)

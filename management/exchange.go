@@ -100,7 +100,7 @@ func coreSettings(a *Agent, k *kind, req *Request) (*config.Entity, error) {
 		}
 	}
 	if method := body["matchMethod"]; method != nil && k.Attribute("matchMethod") != nil {
-		if _, ok := router.ParseMatchMethod(scalarText(method)); !ok {
+		if k.Attribute("matchMethod").Tag(method) == "" {
 			return nil, badRequest("%s", router.ErrMatchMethod)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"qdrouter/amqp"
 )
 
 const exchangeConf = `
@@ -212,4 +214,25 @@ func TestReloadExchanges(t *testing.T) {
 	if lines := b.logs.find("Error performing"); len(lines) != 1 { // the key of the first file
 		t.Errorf("log: %q", lines)
 	}
+}
+
+// MG 6.2 holds for core types too: a tag may be given by its index.
+func TestCoreTypesTakeTheIndexOfATag(t *testing.T) {
+	b := newBench(t, standaloneConf)
+	for _, tt := range []struct {
+		typeName        string
+		given           amqp.Map
+		attribute, want string
+	}{
+		{"router.config.address", attrs("prefix", "a", "distribution", int32(0)), "distribution", "multicast"},
+		{"router.config.linkRoute", attrs("prefix", "a", "direction", "1", "distribution", uint8(0)), "direction", "out"},
+		{"router.config.autoLink", attrs("address", "a", "direction", uint64(0)), "direction", "in"},
+		{"router.config.exchange", attrs("name", "x", "address", "a", "matchMethod", int64(1)), "matchMethod", "mqtt"},
+		{"router.connection.linkRoute", attrs("pattern", "a", "direction", true), "direction", "out"},
+	} {
+		made := asMap(t, b.want(t, 201, "Created", tt.given, "operation=CREATE", "type="+tt.typeName))
+		subset(t, map[string]any{tt.attribute: tt.want}, made)
+	}
+	b.want(t, 400, "Invalid value for 'direction'", attrs("prefix", "b", "direction", int32(2)), "operation=CREATE", "type=router.config.linkRoute")
+	b.want(t, 400, "Exchange matchMethod must be", attrs("name", "y", "address", "b", "matchMethod", int32(-1)), "operation=CREATE", "type=router.config.exchange")
 }

@@ -91,12 +91,12 @@ func createLinkRoute(a *Agent, k *kind, req *Request) (any, error) {
 	if err := addressText(body, "pattern", "Pattern"); err != nil {
 		return nil, err
 	}
-	if given("distribution") && scalarText(body["distribution"]) != router.LinkBalanced.String() {
+	if given("distribution") && k.Attribute("distribution").Tag(body["distribution"]) != router.LinkBalanced.String() {
 		return nil, badRequest("%s", linkroute.ErrDistribution)
 	}
 	wanted := linkroute.LinkRoute{
 		Name: req.text("name"), Prefix: scalarText(body["prefix"]), Pattern: scalarText(body["pattern"]),
-		Direction: scalarText(body[direction]), Connection: scalarText(body["connection"]), ContainerID: scalarText(body["containerId"]),
+		Direction: k.Attribute("direction").Tag(body[direction]), Connection: scalarText(body["connection"]), ContainerID: scalarText(body["containerId"]),
 		AddExternalPrefix: scalarText(body["addExternalPrefix"]), DelExternalPrefix: scalarText(body["delExternalPrefix"]),
 	}
 	if wanted.Name == "" {
@@ -138,7 +138,7 @@ func createConnectionLinkRoute(a *Agent, k *kind, req *Request) (any, error) {
 	if body["direction"] == nil {
 		return nil, badRequest("Missing value for 'direction'")
 	}
-	wanted := linkroute.LinkRoute{Name: req.text("name"), Pattern: scalarText(body["pattern"]), Direction: scalarText(body["direction"])}
+	wanted := linkroute.LinkRoute{Name: req.text("name"), Pattern: scalarText(body["pattern"]), Direction: k.Attribute("direction").Tag(body["direction"])}
 	if wanted.Name == "" {
 		wanted.Name = scalarText(body["name"])
 	}
