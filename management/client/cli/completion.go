@@ -13,11 +13,31 @@ import (
 // shells are those that --completion knows.
 var shells = []string{"bash", "zsh", "fish"}
 
+// bashWords stands in for the one function of the package bash-completion that
+// cobra's script cannot do without. Bash parts words at = and :, it does not.
+const bashWords = `# Where the package bash-completion is missing, this does for it.
+if ! declare -F _get_comp_words_by_ref >/dev/null; then
+_get_comp_words_by_ref() {
+    local line=${COMP_LINE:0:COMP_POINT}
+    read -ra words <<< "$line"
+    [[ $line == *[[:blank:]] ]] && words+=("")
+    cword=$((${#words[@]} - 1))
+    cur=${words[cword]}
+    prev=
+    ((cword > 0)) && prev=${words[cword - 1]}
+}
+fi
+
+`
+
 // printCompletion writes the script that makes a shell ask this program, by the
 // hidden argument of asksForCompletion, how a command line may go on.
 func printCompletion(cmd *cobra.Command, shell string, out io.Writer) error {
 	switch shell {
 	case "bash":
+		if _, err := io.WriteString(out, bashWords); err != nil {
+			return err
+		}
 		return cmd.GenBashCompletionV2(out, true)
 	case "zsh":
 		return cmd.GenZshCompletion(out)

@@ -42,6 +42,38 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
+// A shell has what the script needs, or gets it from the script.
+func TestBashWithoutItsCompletionPackage(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	_, script, _ := completed("--completion", "bash")
+	for line, want := range map[string]string{
+		"tool --na":     "--name",
+		"tool --name=b": "beta",
+		"tool ":         "asked:__complete",
+	} {
+		cmd := exec.Command(bash, "--norc", "--noprofile", "-c", script+`
+tool() { # what the program would say to the words it is given
+    case "$2" in
+    --na) printf -- '--name\n:4\n' ;;
+    --name=b) printf 'alpha\nbeta\n:4\n' ;;
+    "") printf 'asked:%s\n:4\n' "$1" ;;
+    esac
+}
+COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9
+__start_tool
+echo "${COMPREPLY[@]}"
+`, "bash", line)
+		cmd.Env = []string{} // no function comes from outside
+		out, err := cmd.Output()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("%q: %q, %v; want %q", line, got, err, want)
+		}
+	}
+}
+
 func TestCompletionScripts(t *testing.T) {
 	for _, shell := range shells {
 		status, out, errs := completed("--completion", shell)
