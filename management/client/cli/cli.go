@@ -114,14 +114,22 @@ const (
 const outputSize = 64 << 10
 
 // Main runs the command with the arguments after the program's name and returns
-// the exit status.
+// the exit status. Output that cannot be written is an error like any other, but
+// there is only stderr left to tell of it.
 func (c *Command) Main(args []string, s Streams) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	out := bufio.NewWriterSize(s.Out, outputSize)
-	defer out.Flush()
 	s.Out = out
+	status := c.main(ctx, args, s, out)
+	if err := out.Flush(); err != nil {
+		fmt.Fprintf(s.Err, "%s: %s\n", client.Class(err), err)
+		return exitError
+	}
+	return status
+}
 
+func (c *Command) main(ctx context.Context, args []string, s Streams, out *bufio.Writer) int {
 	groups, shell := c.allGroups()
 	layout := layout{name: c.Name, intro: c.Intro, groups: groups}
 

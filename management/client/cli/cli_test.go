@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -177,6 +178,23 @@ func TestMain(t *testing.T) {
 				t.Errorf("status %d, stdout %q, stderr %q; want %d, %q, %q", status, out, errs, tt.status, tt.out, tt.err)
 			}
 		})
+	}
+}
+
+// A script must learn that a full disk has half a report.
+func TestOutputThatCannotBeWrittenIsAnError(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	c := &Command{Name: "tool", Run: func(_ context.Context, _ []string, s Streams) error {
+		_, err := fmt.Fprint(s.Out, "output\n")
+		return err
+	}}
+	var errs strings.Builder
+	if status := c.Main(nil, Streams{Out: full, Err: &errs}); status != 1 || !strings.Contains(errs.String(), "no space left") {
+		t.Errorf("status %d, stderr %q; want 1 and the reason", status, errs.String())
 	}
 }
 
