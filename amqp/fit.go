@@ -52,9 +52,9 @@ func fitError(e *Error, n int) *Error {
 }
 
 // fitAttach returns a without what can be told least of all, until its frame has no more than n
-// octets: first what the link can do without, then what describes its ends. Of the unsettled
-// deliveries it then says that they are not all there. What is left may still be too long, as
-// names and addresses are not to be cut.
+// octets: first what the link can do without, then what describes its ends, then the ends, without
+// which it is a refusal (TakesAnswer tells beforehand). Of the unsettled deliveries it then says that
+// they are not all there. What is left may still be too long, as names are not to be cut.
 func fitAttach(a *Attach, n int) *Attach {
 	fit := *a
 	if a.Source != nil {
@@ -86,6 +86,7 @@ func fitAttach(a *Attach, n int) *Attach {
 				t.DynamicNodeProperties, t.Capabilities = nil, nil
 			}
 		},
+		func() { fit.Source, fit.Target = nil, nil },
 	}
 	for _, f := range leave {
 		f()
@@ -99,10 +100,45 @@ func fitAttach(a *Attach, n int) *Attach {
 // TakesAttach reports whether the peer has room for an attach in which nothing is left out of what
 // describes the two ends of the link. One that the link can do without may have to go.
 func (c *Conn) TakesAttach(a *Attach) bool {
+	if attachHead+a.variable() <= c.frameRoom() { // nearly always
+		return true
+	}
 	fit := *a
 	fit.Handle, fit.InitialDeliveryCount = math.MaxUint32, Some[uint32](math.MaxUint32)
 	fit.Properties, fit.OfferedCapabilities, fit.DesiredCapabilities = nil, nil, nil
 	return len(AppendFrame(nil, 0, 0, &fit)) <= c.frameRoom()
+}
+
+// TakesAnswer reports whether the peer has room for the answer to its attach, or for as much of it as
+// tells the two ends of the link.
+func (l *Link) TakesAnswer(a *Attach) bool {
+	n := l.Session.Conn.frameRoom()
+	if attachHead+len(l.Name)+a.variable() <= n {
+		return true
+	}
+	named := *a
+	named.Name, named.Handle, named.InitialDeliveryCount = l.Name, math.MaxUint32, Some[uint32](math.MaxUint32)
+	fit := fitAttach(&named, n)
+	return (fit.Source != nil || a.Source == nil) && (fit.Target != nil || a.Target == nil) && len(AppendFrame(nil, 0, 0, fit)) <= n
+}
+
+// attachHead bounds what the frame of an attach takes besides what variable counts.
+const attachHead = 256
+
+// variable is how many octets the parts of a have that may be of any length.
+func (a *Attach) variable() int {
+	n := len(a.Name) + len(a.Unsettled) + len(a.OfferedCapabilities) + len(a.DesiredCapabilities) + len(a.Properties)
+	if s := a.Source; s != nil {
+		n += len(s.Address.V) + len(s.ExpiryPolicy) + len(s.DynamicNodeProperties) + len(s.DistributionMode) +
+			len(s.Filter) + len(s.DefaultOutcome) + len(s.Outcomes) + len(s.Capabilities)
+	}
+	if t := a.Target; t != nil {
+		n += len(t.Address.V) + len(t.ExpiryPolicy) + len(t.DynamicNodeProperties) + len(t.Capabilities)
+	}
+	if a.Coordinator != nil {
+		n += len(a.Coordinator.Capabilities)
+	}
+	return n
 }
 
 var emptyMap = Raw(AppendValue(nil, Map{}))

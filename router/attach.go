@@ -15,6 +15,7 @@ var (
 		Description: "The router can't coordinate transactions by itself, a linkRoute to a coordinator must be configured to use transactions."}
 	errForbidden = &amqp.Error{Condition: "qd:forbidden", Description: "Connectivity to the node is forbidden"}
 	errWrongWay  = &amqp.Error{} // refused without a word (RT X9)
+	errOwnFrame  = &amqp.Error{Condition: amqp.ErrCondFrameSizeTooSmall, Description: "The answer to the attach does not fit into a frame of the peer"}
 	errRole      = &amqp.Error{Condition: "qd:connection-role", Description: "Link attach forbidden on inter-router connection"}
 )
 
@@ -68,6 +69,9 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 		c.mu.Unlock()
 		r.discardAddress(addr)
 		return
+	}
+	if refusal == nil && !in.l.TakesAnswer(r.answer(a)) { // it would end the connection
+		refusal = errOwnFrame
 	}
 	if refusal != nil {
 		own := *a
@@ -149,6 +153,9 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 		c.mu.Unlock()
 		r.discardAddress(addr)
 		return
+	}
+	if refusal == nil && !out.l.TakesAnswer(r.answer(a)) {
+		refusal = errOwnFrame
 	}
 	if refusal != nil {
 		own := *a

@@ -27,7 +27,9 @@ type half struct {
 	gone     bool // lost with its session or connection
 }
 
-var errTooLong = &amqp.Error{Condition: amqp.ErrCondFrameSizeTooSmall, Description: "Link attach does not fit into a frame of the next container"}
+var errAttachTooLong = &amqp.Error{Condition: amqp.ErrCondFrameSizeTooSmall, Description: "Link attach does not fit into a frame of the next container"}
+
+var errAnswerTooLong = &amqp.Error{Condition: amqp.ErrCondFrameSizeTooSmall, Description: "Link attach of the container does not fit into a frame of the peer"}
 
 var errLinkLost = &amqp.Error{Condition: "qd:routed-link-lost", Description: "Connectivity to the peer container was lost"}
 
@@ -73,7 +75,7 @@ func (x *chain) begin(d *RoutedLink) *amqp.Error {
 	far, err := k.Attach(to, RoutedSession, d.Attach, &x.far)
 	switch {
 	case err == errAttachSize:
-		return errTooLong
+		return errAttachTooLong
 	case err != nil:
 		return errNoRoute
 	}
@@ -188,10 +190,17 @@ func (h *half) Attached(a *amqp.Attach) {
 		c.mu.Unlock()
 		return
 	}
+	refused := near.in != nil && reply.Target == nil && reply.Coordinator == nil || near.out != nil && reply.Source == nil
+	if reply.Name = near.link().Name; !refused && !c.eng.TakesAttach(reply) { // see begin
+		c.mu.Unlock()
+		x.near.tell(true, errAnswerTooLong)
+		x.noteRefused(errAnswerTooLong)
+		x.far.tell(true, errAnswerTooLong)
+		return
+	}
 	near.link().Attach(reply)
 	c.mu.Unlock()
-	x.answered = true
-	x.refused = near.in != nil && reply.Target == nil && reply.Coordinator == nil || near.out != nil && reply.Source == nil
+	x.answered, x.refused = true, refused
 	near.setUp()
 	in, out := near, x.far.link
 	if near.in == nil {

@@ -1022,6 +1022,93 @@ func TestRoutedAttachTooLong(t *testing.T) {
 	}
 }
 
+// TestRoutedAnswerTooLong: a container's attach that does not fit into a frame of the client is a refusal
+// of that link, of which both hear; the client's connection and its other links go on. A container's
+// refusal is told whatever has to be left out of it.
+func TestRoutedAnswerTooLong(t *testing.T) {
+	g, _, container := routed(t)
+	client := g.peer(func(_ *ConnOptions, cfg *amqp.ConnConfig) { cfg.MaxFrameSize = 512 })
+	long := strings.Repeat("x", 600)
+	filter := amqp.Raw(amqp.AppendValue(nil, amqp.Map{{Key: amqp.Symbol("f"), Value: long}}))
+	other := client.sender("lr")
+	for _, role := range []amqp.Role{amqp.RoleReceiver, amqp.RoleSender} {
+		for name, answer := range map[string]amqp.Attach{
+			"address":      {Source: &amqp.Source{Address: amqp.Some(long)}, Target: target(long)},
+			"own end":      {Source: &amqp.Source{Address: amqp.Some("lr"), Filter: filter}, Target: &amqp.Target{Address: amqp.Some("lr"), Capabilities: amqp.AppendValue(nil, amqp.Symbol(long))}},
+			"capabilities": {Source: &amqp.Source{Address: amqp.Some("lr"), Capabilities: amqp.AppendValue(nil, amqp.Symbol(long))}, Target: target(long)},
+		} {
+			container.onAttach = func(e *end) {
+				e.l.TellAnswer = true
+				e.l.Attach(&answer)
+			}
+			e := client.attach(role, amqp.Attach{Source: &amqp.Source{Address: amqp.Some("lr")}, Target: target("lr")})
+			e.l.Grant(5)
+			g.run()
+			far := container.asked[len(container.asked)-1]
+			for what, e := range map[string]*end{"client": e, "container": far} {
+				if e.detach == nil || !e.detach.Closed || e.detach.Error == nil || e.detach.Error.Condition != "amqp:frame-size-too-small" {
+					t.Errorf("%v, %s: the %s is told %+v", role, name, what, e.detach)
+				}
+			}
+			if e.answer == nil || role == amqp.RoleReceiver && e.answer.Source != nil || role == amqp.RoleSender && e.answer.Target != nil {
+				t.Errorf("%v, %s: answered %+v", role, name, e.answer)
+			}
+			e.l.Detach(true, nil)
+			far.l.Detach(true, nil)
+			g.run()
+		}
+	}
+	container.onAttach = func(e *end) {
+		e.l.Attach(&amqp.Attach{Source: &amqp.Source{Address: amqp.Some(long)}})
+		e.l.Detach(true, &amqp.Error{Condition: "my:fault"})
+	}
+	e := client.attach(amqp.RoleSender, amqp.Attach{Source: &amqp.Source{}, Target: target("lr")})
+	g.run()
+	if e.detach == nil || e.detach.Error == nil || e.detach.Error.Condition != "my:fault" {
+		t.Errorf("refused with %+v", e.detach)
+	}
+	if client.closed != nil || container.closed != nil || !other.l.Attached() {
+		t.Errorf("closed %+v and %+v", client.closed, container.closed)
+	}
+	e.l.Detach(true, nil)
+	g.run()
+	if n := len(g.links()); n != 2 {
+		t.Errorf("%d links, want the two halves of the other one", n)
+	}
+}
+
+// TestAnswerTooLong: so it is with links that are not routed, whose answer says what the attach said
+// (RT E14); a peer may send longer frames than it takes.
+func TestAnswerTooLong(t *testing.T) {
+	g := newRig(t, nil)
+	client := g.peer(func(_ *ConnOptions, cfg *amqp.ConnConfig) { cfg.MaxFrameSize = 512 })
+	long := strings.Repeat("x", 600)
+	filter := amqp.Raw(amqp.AppendValue(nil, amqp.Map{{Key: amqp.Symbol("f"), Value: long}}))
+	other := client.sender("q")
+	for _, a := range []amqp.Attach{
+		{Source: &amqp.Source{Address: amqp.Some(long)}, Target: target("q")},
+		{Source: &amqp.Source{Address: amqp.Some("q")}, Target: target(long)},
+	} {
+		for _, role := range []amqp.Role{amqp.RoleReceiver, amqp.RoleSender} {
+			e := client.attach(role, a)
+			g.run()
+			if e.detach == nil || e.detach.Error == nil || e.detach.Error.Condition != "amqp:frame-size-too-small" {
+				t.Errorf("%v: told %+v", role, e.detach)
+			}
+			e.l.Detach(true, nil)
+			g.run()
+		}
+	}
+	e := client.attach(amqp.RoleReceiver, amqp.Attach{Source: &amqp.Source{Address: amqp.Some("q"), Filter: filter}, Target: &amqp.Target{}})
+	g.run()
+	if e.detach != nil || e.answer == nil || e.answer.Source == nil {
+		t.Errorf("answered %+v, told %+v", e.answer, e.detach)
+	}
+	if client.closed != nil || !other.l.Attached() || len(g.links()) != 2 {
+		t.Errorf("closed %+v, %d links", client.closed, len(g.links()))
+	}
+}
+
 // TestRoutedHandleMax: a container that takes only so many links in a session gets no more there, not
 // even while its begin, which says so, is under way; the others are in further sessions (AMQP 1.0 part
 // 2 §2.7.2). What ends gives room again.
