@@ -115,18 +115,3 @@ func AddressConfig(e *config.Entity) (router.AddressConfig, error) {
 	}
 	return c, nil
 }
-
-func deleteAddressConfig(a *Agent, k *kind, req *Request) (any, error) {
-	rows, row, err := coreRow(a, k, req)
-	if err != nil {
-		return nil, err
-	}
-	id, err := strconv.ParseUint(scalarText(rows.Value(row, "identity")), 10, 64)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.core.DeleteAddressConfig(id); err != nil {
-		return nil, coreError(err)
-	}
-	return nil, nil
-}

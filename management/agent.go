@@ -83,6 +83,7 @@ type Agent struct {
 	started, file *config.Config    // what the router was started with, and what was read last
 	entities      []*entity         // stored entities in creation order
 	ofFile        map[object]string // identities of the core's objects that the file made
+	shadowed      map[string]*kind  // by identity, objects of the core that 1.19 would have in its configuration too
 	router        *entity
 	counters      map[string]int64 // next number, by type name
 	readers       readers
@@ -111,8 +112,9 @@ func New(o Options) (*Agent, error) {
 		file:        o.Config,
 		counters:    map[string]int64{},
 
-		ofFile:  map[object]string{},
-		readers: readers{},
+		ofFile:   map[object]string{},
+		shadowed: map[string]*kind{},
+		readers:  readers{},
 	}
 	if a.now == nil {
 		a.now = time.Now

@@ -111,14 +111,3 @@ func AutoLink(e *config.Entity) (linkroute.AutoLink, error) {
 	}
 	return al, nil
 }
-
-func deleteAutoLink(a *Agent, k *kind, req *Request) (any, error) {
-	rows, row, err := coreRow(a, k, req)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.autoLinks.Delete(rows.(*snapshot[linkroute.AutoLink]).rows[row].ID); err != nil {
-		return nil, coreError(err)
-	}
-	return nil, nil
-}

@@ -1,6 +1,8 @@
 package management
 
 import (
+	"strconv"
+
 	"qdrouter/amqp"
 	"qdrouter/config"
 )
@@ -41,6 +43,26 @@ func coreRead(a *Agent, k *kind, req *Request) (any, error) {
 		return nil, err
 	}
 	return columnMap(k, rows, row), nil
+}
+
+// coreDelete answers DELETE of a core type's objects, which remove takes away.
+func coreDelete(remove func(a *Agent, req *Request, id uint64) error) coreOp {
+	return func(a *Agent, k *kind, req *Request) (any, error) {
+		rows, row, err := coreRow(a, k, req)
+		if err != nil {
+			return nil, err
+		}
+		identity := scalarText(rows.Value(row, "identity"))
+		id, err := strconv.ParseUint(identity, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		if err := remove(a, req, id); err != nil {
+			return nil, coreError(err)
+		}
+		delete(a.shadowed, identity)
+		return nil, nil
+	}
 }
 
 // coreColumns lists the columns of a core type: those of 1.19 in wire order, then

@@ -132,28 +132,6 @@ func createBinding(a *Agent, k *kind, req *Request) (any, error) {
 	return columnMap(k, &snapshot[router.Binding]{[]router.Binding{made}, bindingColumns}, 0), nil
 }
 
-func deleteExchange(a *Agent, k *kind, req *Request) (any, error) {
-	rows, row, err := coreRow(a, k, req)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.core.DeleteExchange(rows.(*snapshot[router.Exchange]).rows[row].ID); err != nil {
-		return nil, coreError(err)
-	}
-	return nil, nil
-}
-
-func deleteBinding(a *Agent, k *kind, req *Request) (any, error) {
-	rows, row, err := coreRow(a, k, req)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.core.DeleteBinding(rows.(*snapshot[router.Binding]).rows[row].ID); err != nil {
-		return nil, coreError(err)
-	}
-	return nil, nil
-}
-
 // keepBindings takes note of the bindings of an exchange that is to be made anew, those created by
 // request among them; restore puts them back. One that the exchange no longer takes is said in the log.
 func keepBindings(a *Agent, exchange string) (restore func()) {
@@ -172,10 +150,15 @@ func keepBindings(a *Agent, exchange string) (restore func()) {
 				a.errorf("Error performing CREATE of binding %s of exchange %s: %s", b.Key, b.Exchange, oneLine(err))
 				continue
 			}
+			was, is := strconv.FormatUint(b.ID, 10), strconv.FormatUint(made.ID, 10)
 			for o, identity := range a.ofFile {
-				if o.kind.Name == "router.config.binding" && identity == strconv.FormatUint(b.ID, 10) {
-					a.ofFile[o] = strconv.FormatUint(made.ID, 10)
+				if o.kind.Name == "router.config.binding" && identity == was {
+					a.ofFile[o] = is
 				}
+			}
+			if k := a.shadowed[was]; k != nil {
+				delete(a.shadowed, was)
+				a.shadowed[is] = k
 			}
 		}
 	}

@@ -84,6 +84,9 @@ func (a *Agent) handleCore(k *kind, op string, req *Request) Response {
 	}
 	switch op {
 	case opCreate:
+		if k.hasObjects() && req.text("type") != k.LongName {
+			a.noteConfigured(k, body.(amqp.Map))
+		}
 		return succeeded(StatusCreated, body)
 	case opDelete:
 		return succeeded(StatusNoContent, amqp.Map{})

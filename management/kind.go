@@ -53,8 +53,8 @@ func (a *Agent) kindOf(typeName string) *kind {
 }
 
 // objectOps are the operations of core objects that requests make and delete.
-func objectOps(create, remove coreOp) map[string]coreOp {
-	return map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: create, opDelete: remove}
+func objectOps(create coreOp, remove func(a *Agent, req *Request, id uint64) error) map[string]coreOp {
+	return map[string]coreOp{opQuery: coreQuery, opRead: coreRead, opCreate: create, opDelete: coreDelete(remove)}
 }
 
 // newKinds gives the kinds of all types, in schema order.
@@ -93,27 +93,29 @@ func newKinds() []*kind {
 		},
 		"router.config.address": {
 			rows:    addressConfigRows,
-			coreOps: objectOps(createAddressConfig, deleteAddressConfig),
+			coreOps: objectOps(createAddressConfig, func(a *Agent, _ *Request, id uint64) error { return a.core.DeleteAddressConfig(id) }),
 		},
 		"router.config.linkRoute": {
 			rows:    linkRouteRows,
-			coreOps: objectOps(createLinkRoute, deleteLinkRoute),
+			coreOps: objectOps(createLinkRoute, func(a *Agent, _ *Request, id uint64) error { return a.linkRoutes.Delete(id) }),
 		},
 		"router.config.autoLink": {
 			rows:    autoLinkRows,
-			coreOps: objectOps(createAutoLink, deleteAutoLink),
+			coreOps: objectOps(createAutoLink, func(a *Agent, _ *Request, id uint64) error { return a.autoLinks.Delete(id) }),
 		},
 		"router.config.exchange": {
 			rows: exchangeRows, keep: keepBindings,
-			coreOps: objectOps(createExchange, deleteExchange),
+			coreOps: objectOps(createExchange, func(a *Agent, _ *Request, id uint64) error { return a.core.DeleteExchange(id) }),
 		},
 		"router.config.binding": {
 			rows:    bindingRows,
-			coreOps: objectOps(createBinding, deleteBinding),
+			coreOps: objectOps(createBinding, func(a *Agent, _ *Request, id uint64) error { return a.core.DeleteBinding(id) }),
 		},
 		"router.connection.linkRoute": {
 			rows: connectionLinkRouteRows, live: true,
-			coreOps: objectOps(createConnectionLinkRoute, deleteConnectionLinkRoute),
+			coreOps: objectOps(createConnectionLinkRoute, func(a *Agent, req *Request, id uint64) error {
+				return a.linkRoutes.DeleteFor(req.From.Connection, id)
+			}),
 		},
 		"console": {
 			coreOps: map[string]coreOp{opQuery: forbidden, opRead: forbidden, opCreate: forbidden, opUpdate: forbidden, opDelete: forbidden},

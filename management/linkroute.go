@@ -148,25 +148,3 @@ func createConnectionLinkRoute(a *Agent, k *kind, req *Request) (any, error) {
 	}
 	return columnMap(k, &snapshot[linkroute.LinkRoute]{[]linkroute.LinkRoute{made}, connectionLinkRouteColumns}, 0), nil
 }
-
-func deleteLinkRoute(a *Agent, k *kind, req *Request) (any, error) {
-	rows, row, err := coreRow(a, k, req)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.linkRoutes.Delete(rows.(*snapshot[linkroute.LinkRoute]).rows[row].ID); err != nil {
-		return nil, coreError(err)
-	}
-	return nil, nil
-}
-
-func deleteConnectionLinkRoute(a *Agent, k *kind, req *Request) (any, error) {
-	rows, row, err := coreRow(a, k, req)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.linkRoutes.DeleteFor(req.From.Connection, rows.(*snapshot[linkroute.LinkRoute]).rows[row].ID); err != nil {
-		return nil, coreError(err)
-	}
-	return nil, nil
-}

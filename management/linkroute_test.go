@@ -117,12 +117,34 @@ func TestLinkRoutes(t *testing.T) {
 	if len(rows) != 2 || len(heading) != 13 {
 		t.Errorf("%d rows of %q", len(rows), heading)
 	}
-	// Entities made by request without a name are no part of the query for all types.
-	_, rows = rowsOf(t, b.ask(attrs("attributeNames", amqp.List{"name", "type"}), "operation=QUERY"))
-	for _, row := range rows {
-		if row["name"] == nil {
-			t.Errorf("a row without a name: %v", row)
+	// The query for all types shows no entities made by request, but those whose type had its short
+	// name there, if they have a name of their own.
+	configured := func() (names []any) {
+		t.Helper()
+		_, rows := rowsOf(t, b.ask(attrs("attributeNames", amqp.List{"name", "type"}), "operation=QUERY"))
+		for _, row := range rows {
+			if row["type"] == "org.apache.qpid.dispatch.router.config.linkRoute" {
+				names = append(names, row["name"])
+			}
 		}
+		return names
+	}
+	if names := configured(); len(names) != 0 {
+		t.Errorf("the query for all types has %q", names)
+	}
+	for _, name := range []string{"x", "y", ""} {
+		body := attrs("prefix", "s"+name, "direction", "in")
+		if name != "" {
+			body = append(body, amqp.MapEntry{Key: "name", Value: name})
+		}
+		b.want(t, 201, "", body, "operation=CREATE", "type=router.config.linkRoute")
+	}
+	if names := configured(); !slices.Equal(names, []any{"x", "y"}) {
+		t.Errorf("the query for all types has %q", names)
+	}
+	b.want(t, 204, "", nil, "operation=DELETE", "type=router.config.linkRoute", "name=x")
+	if names := configured(); !slices.Equal(names, []any{"y"}) {
+		t.Errorf("the query for all types has %q", names)
 	}
 	subset(t, map[string]any{"name": "lr"}, asMap(t, b.want(t, 200, "OK", nil, "operation=READ", "type=router.config.linkRoute", "name=lr")))
 	b.want(t, 400, "No name or identity provided", nil, "operation=DELETE", "type=router.config.linkRoute")

@@ -148,7 +148,7 @@ func query(a *Agent, req *Request) (any, error) {
 		rows := k.rows(a, req.From)
 		shown := func(int) bool { return true }
 		if k.hasObjects() {
-			shown = a.madeByFile(k, rows)
+			shown = a.inConfiguration(k, rows)
 		}
 		for i := range rows.Len() {
 			if !shown(i) {

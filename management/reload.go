@@ -390,16 +390,37 @@ func (a *Agent) runOwn(k *kind, op string, properties, body amqp.Map) Response {
 	return a.handleCore(k, op, &Request{Properties: properties, Body: body})
 }
 
-// madeByFile tells the objects that the file made from those that were created by
-// request.
-func (a *Agent) madeByFile(k *kind, rows table) func(i int) bool {
-	made := map[string]bool{}
+// noteConfigured notes an object created by a request for the short name of its
+// type: 1.19 has a copy of those in its configuration (MG 3). Without a name there
+// is none that would tell it from others there.
+func (a *Agent) noteConfigured(k *kind, made amqp.Map) {
+	identity, _ := made.Get("identity")
+	if name, _ := made.Get("name"); name != nil {
+		a.shadowed[scalarText(identity)] = k
+	}
+}
+
+// inConfiguration tells the objects that 1.19 would have in its configuration,
+// most of all those that the file made, from others that were created by request.
+func (a *Agent) inConfiguration(k *kind, rows table) func(i int) bool {
+	made, there := map[string]bool{}, map[string]bool{}
 	for o, identity := range a.ofFile {
 		if o.kind == k {
 			made[identity] = true
 		}
 	}
 	identity := rows.Column("identity")
+	for i := range rows.Len() {
+		there[scalarText(identity(i))] = true
+	}
+	for id, kind := range a.shadowed {
+		if kind != k {
+			continue
+		}
+		if made[id] = true; !there[id] { // gone with what it belonged to
+			delete(a.shadowed, id)
+		}
+	}
 	return func(i int) bool { return made[scalarText(identity(i))] }
 }
 
