@@ -139,6 +139,9 @@ func (s *Session) HasLink(name string, role Role) bool { return s.names[linkName
 // session, and at first one that peers with a limit have.
 func (s *Session) Room() bool { return len(s.free) > 0 || s.handles <= s.maxOut }
 
+// LinkCount returns how many links are not forgotten yet.
+func (s *Session) LinkCount() int { return len(s.names) }
+
 // Links calls f for every link that is attached on either side.
 func (s *Session) Links(f func(*Link)) {
 	s.byRemote.each(f)

@@ -71,8 +71,15 @@ func (x *chain) begin(d *RoutedLink) *amqp.Error {
 	if to == nil {
 		return errNoRoute
 	}
+	near := x.near.link
+	sess := near.session()
+	near.conn.mu.Lock()
+	if sess.s.LinkCount() == 1 { // this one: there is nothing to be near to
+		sess.shares = nil
+	}
+	near.conn.mu.Unlock()
 	k := Core{x.r}
-	far, err := k.Attach(to, RoutedSession, d.Attach, &x.far)
+	far, err := k.attach(to, func() (*session, error) { return to.routedSession(sess) }, d.Attach, &x.far)
 	switch {
 	case err == errAttachSize:
 		return errAttachTooLong
@@ -80,7 +87,6 @@ func (x *chain) begin(d *RoutedLink) *amqp.Error {
 		return errNoRoute
 	}
 	x.far.link = far
-	near := x.near.link
 	p := &pair{in: near.in, out: far.out}
 	address := targetAddress(x.attach)
 	if near.in != nil {
@@ -134,6 +140,13 @@ func (l *Link) link() *amqp.Link {
 		return l.in.l
 	}
 	return l.out.l
+}
+
+func (l *Link) session() *session {
+	if l.in != nil {
+		return l.in.sess
+	}
+	return l.out.sess
 }
 
 // refuse answers the near peer's attach with one whose terminus is not there, and detaches

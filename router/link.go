@@ -24,6 +24,11 @@ type session struct {
 	frameSize int
 
 	routed atomic.Bool // it has routed links, of which a blocked one must not hold the others
+
+	// Of far halves of routed links: the session of the near halves that has this one to itself.
+	serves sessionKey
+	// Of near halves: sessions that their far halves share with others. Owned by the core.
+	shares []sessionKey
 }
 
 // holdAt is how much may wait of what came in on the session before its window is held.

@@ -10,7 +10,7 @@ import (
 // A SessionClass says which of a connection's sessions a link of the router's own is in. There
 // is one session for each class, begun with its first link, and again when the peer ended it
 // (RT E12, L35); further ones where the peer takes no more links in it. A link of LoneSession has
-// one to itself.
+// one to itself. Routed links have as many as routedSession says.
 type SessionClass uint8
 
 // The session classes.
@@ -56,6 +56,11 @@ var (
 // modes and initial delivery count are filled in (RT L10). It is not in service before the owner
 // binds it. An error means that there is no link and nothing has been sent.
 func (k *Core) Attach(c *Conn, class SessionClass, a *amqp.Attach, owner LinkOwner) (*Link, error) {
+	return k.attach(c, func() (*session, error) { return c.classSession(class) }, a, owner)
+}
+
+// attach is Attach in the session that choose returns, which is called with the lock held.
+func (k *Core) attach(c *Conn, choose func() (*session, error), a *amqp.Attach, owner LinkOwner) (*Link, error) {
 	r := k.r
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,16 +68,17 @@ func (k *Core) Attach(c *Conn, class SessionClass, a *amqp.Attach, owner LinkOwn
 		return nil, errConnGone
 	}
 	c.readyOut()
-	sess, err := c.classSession(class)
+	sess, err := choose()
 	if err != nil {
 		return nil, err
 	}
 	a.SndSettleMode, a.RcvSettleMode = amqp.Some(amqp.SndSettleModeMixed), amqp.Some(amqp.RcvSettleModeFirst)
 	a.MaxMessageSize = amqp.Some(uint64(0))
 	own := &Link{r: r, owner: owner, conn: c}
-	for name := a.Name; sess.s.HasLink(a.Name, a.Role); {
+	for name := a.Name; c.ownLink(a.Name, a.Role); {
 		// Two peers that call themselves the same, or one that is back before the other end knows
-		// that it went: a second link of that name would end the connection (RT E8).
+		// that it went: a second link of that name would end the connection (RT E8), or take the
+		// place of the first, in whatever session it is (part 2 §2.6.1).
 		a.Name = name + "@" + RandomName()
 	}
 	if !c.eng.TakesAttach(a) { // it would end the connection, or the link would not be what was asked for
@@ -91,6 +97,18 @@ func (k *Core) Attach(c *Conn, class SessionClass, a *amqp.Attach, owner LinkOwn
 	l.Attach(a)
 	r.touch(c)
 	return own, nil
+}
+
+// ownLink reports whether the router has a link of its own of that name and role, or had one that
+// is not forgotten yet.
+func (c *Conn) ownLink(name string, role amqp.Role) bool {
+	has := func(s *session) bool { return !s.s.Ended() && s.s.HasLink(name, role) }
+	for _, list := range c.own {
+		if slices.ContainsFunc(list, has) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.lone, has)
 }
 
 // classSession returns a session of a class that has room for a link, with the connection's lock
@@ -116,6 +134,67 @@ func (c *Conn) classSession(class SessionClass) (*session, error) {
 		}
 	}
 	return nil, err
+}
+
+// sessionKey tells sessions apart.
+type sessionKey struct {
+	conn    uint64
+	channel uint16
+}
+
+func (s *session) key() sessionKey { return sessionKey{s.conn.o.ID, s.s.Channel()} }
+
+// routedSessions is how many sessions of a connection are for routed links, where the peer leaves
+// spareChannels for others.
+const (
+	routedSessions = 64
+	spareChannels  = 8
+)
+
+// routedSession returns a session for the far half of a link whose near half is in the session
+// near, with the connection's lock held. Links of one near session share one, as a transaction may
+// need; those of others have another, so that a receiver who does not read a great message, which
+// in the end holds the session that it comes in, holds no links but those in its own session.
+// Where that would be too many sessions, some are shared; 1.19 has but one (RT E12).
+func (c *Conn) routedSession(near *session) (*session, error) {
+	list := slices.DeleteFunc(c.own[RoutedSession], func(s *session) bool { return s.s.Ended() })
+	c.own[RoutedSession] = list
+	key := near.key()
+	var shared, free, least *session
+	for _, s := range list {
+		switch {
+		case !s.s.Room():
+		case s.serves == key:
+			return s, nil
+		case slices.Contains(near.shares, s.key()):
+			shared = s
+		case s.s.LinkCount() == 0:
+			free = s
+		case least == nil || s.s.LinkCount() < least.s.LinkCount():
+			least = s
+		}
+	}
+	if shared != nil {
+		return shared, nil
+	}
+	if free == nil && len(list) < routedSessions && (least == nil || c.eng.FreeChannels() > spareChannels) {
+		if sess, err := c.begin(); err == nil {
+			c.own[RoutedSession] = append(list, sess)
+			free = sess
+		}
+	}
+	switch {
+	case free != nil:
+		free.serves = key
+		return free, nil
+	case least != nil:
+		if len(near.shares) >= 16 { // most of them of connections that have gone
+			near.shares = near.shares[:0]
+		}
+		near.shares = append(near.shares, least.key())
+		return least, nil
+	}
+	return c.classSession(RoutedSession)
 }
 
 // loneSession returns a session without links: one whose link has gone, or a new one. Where the peer

@@ -266,6 +266,60 @@ func TestLoneSessions(t *testing.T) {
 	}
 }
 
+// TestRoutedSessions: far halves of routed links share a session when the near ones do, and no
+// other session, as long as there are few enough. What has no links any more is used again.
+func TestRoutedSessions(t *testing.T) {
+	for _, channelMax := range []uint16{65535, 30, 3} {
+		g, _, _ := routed(t)
+		p := g.peer(func(o *ConnOptions, cfg *amqp.ConnConfig) { o.Role, cfg.ChannelMax = RoleRouteContainer, channelMax })
+		p.onAttach = func(e *end) { e.l.Attach(&amqp.Attach{Source: e.answer.Source, Target: e.answer.Target}) }
+		g.r.SetLinkRouting(routeTo{g, p})
+		limit := min(routedSessions, max(1, int(channelMax)+1-1-spareChannels)) // one is the peer's own
+		clients := make([]*peer, routedSessions+10)
+		links := make([][]*end, len(clients))
+		of := make([]*amqp.Session, len(clients))
+		all := map[*amqp.Session]int{}
+		attach := func(i int) {
+			t.Helper()
+			n := len(p.asked)
+			links[i] = append(links[i], clients[i].sender("lr"))
+			s := p.asked[n].l.Session
+			if of[i] != nil && of[i] != s {
+				t.Errorf("the links of client %d are in two sessions", i)
+			}
+			of[i] = s
+			all[s]++
+		}
+		for i := range clients {
+			clients[i] = g.peer(nil)
+			attach(i)
+			if want := min(i+1, limit); len(all) != want {
+				t.Fatalf("%d clients: %d sessions, want %d", i+1, len(all), want)
+			}
+		}
+		for i := range clients {
+			attach(i)
+		}
+		most := 0
+		for _, n := range all {
+			most = max(most, n)
+		}
+		if want := 2 * (len(clients)/limit + 1); len(all) != limit || most > want {
+			t.Errorf("%d sessions with up to %d links, want %d and %d", len(all), most, limit, want)
+		}
+		for _, l := range links[0] {
+			l.close()
+		}
+		g.run()
+		was := of[0]
+		of[0] = nil
+		attach(0)
+		if limit == routedSessions && len(all) != limit {
+			t.Errorf("%d sessions in the end, %v was free", len(all), was)
+		}
+	}
+}
+
 // TestOwnSessionWithoutChannel: a peer that has no channel for one more session gets no link.
 func TestOwnSessionWithoutChannel(t *testing.T) {
 	g := newRig(t, nil)

@@ -779,10 +779,13 @@ func TestRoutedReceiverBlocked(t *testing.T) {
 }
 
 // TestRoutedStreamBlocked: a single message without end to a receiver that does not read ends up in
-// the session window; the socket is read all the same.
+// the session window; the socket is read all the same, and the links of another client are in another
+// session.
 func TestRoutedStreamBlocked(t *testing.T) {
 	g, client, container := routed(t)
 	near, far := routedReceiver(t, client, container, 10)
+	other := g.peer(func(_ *ConnOptions, cfg *amqp.ConnConfig) { cfg.ContainerID = "other" })
+	near2, far2 := routedReceiver(t, other, container, 10)
 	client.w.fill(1000)
 	st := far.start(&amqp.OutDelivery{Settled: true})
 	piece := make([]byte, 16000)
@@ -801,8 +804,14 @@ func TestRoutedStreamBlocked(t *testing.T) {
 	if total > 40<<20 || total < 1<<20 {
 		t.Fatalf("the container could send %d octets", total)
 	}
-	far2 := container.sender("ordinary-from-the-container") // its socket is read
-	_ = far2
+	if far2.l.Session.OutWindow() == 0 {
+		t.Fatal("the other client's link is in the same session")
+	}
+	far2.sendSettled("free")
+	g.run()
+	if len(near2.got) != 1 {
+		t.Error("the other client's link is held up")
+	}
 	client.w.open()
 	g.run()
 	if got := len(near.got[0].payload); got != total {

@@ -472,6 +472,40 @@ func TestU06OfLinkRoutes(t *testing.T) {
 	}
 }
 
+// A client that stops reading in the middle of a message as large as it likes holds up no other
+// client's links, over two routers.
+func TestStalledClientOfLinkRoute(t *testing.T) {
+	n, b := routeNetwork(t, broker.Options{Queues: []string{"lr.great", "lr.q"}})
+	stalled, p := n.raw(t, n.url("A")), n.raw(t, n.url("A"))
+	r := p.receiver("lr.q", 1000)
+	stalled.receiver("lr.great", 1)
+	if err := b.Put("lr.great", data(96<<20)); err != nil {
+		t.Fatal(err)
+	}
+	var before, now int64
+	rig.Eventually(t, patience, func() bool { // until no more of it comes to A
+		before, now = now, 0
+		for _, c := range n.query("B", "router.link", "undeliveredCount", "linkDir", "owningAddr", "deliveryCount") {
+			if c["owningAddr"] == "M0lr.great" {
+				now += rig.Number(c["undeliveredCount"])
+			}
+		}
+		return now > 0 && before == now
+	}, func() string { return fmt.Sprintf("%d of the great message wait", now) })
+	for i := range 200 {
+		if err := b.Put("lr.q", rawMessage(fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+		d := r.receive()
+		if d.body() != fmt.Sprint(i) {
+			t.Fatalf("message %d is %q", i, d.body())
+		}
+		r.settle(d, amqp.StateAccepted)
+	}
+	stalled.nc.Close()
+	until(t, "the message is whole again", func() bool { return len(b.Ready("lr.great")) == 1 })
+}
+
 // RT L33, L36, L35: the broker goes and comes back: clients hear of it, and new links find it again.
 func TestBrokerOfLinkRouteComesBack(t *testing.T) {
 	n, b := routeNetwork(t, broker.Options{Create: true})
