@@ -551,6 +551,14 @@ func (l *Link) CreditLeft() uint32 {
 	return l.e.CreditOut()
 }
 
+// Begun is how many octets have gone of the message of which not all has gone
+// yet.
+func (l *Link) Begun() int {
+	l.b.lock()
+	defer l.b.unlock()
+	return l.offset
+}
+
 // Answer sends the answer to an attach that the hook held.
 func (l *Link) Answer() {
 	l.b.lock()
