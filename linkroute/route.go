@@ -367,16 +367,13 @@ func (s routing) Route(q *router.LinkQuery) *router.RoutedLink {
 			a = setAddress(a, func(string) string { return full })
 		}
 	}
-	for _, sp := range spaces { // of the same pattern, written in two ways
-		c, id := sp.choose(q.Reachable)
-		if c == nil && id == "" {
-			continue
-		}
-		next := onward(q, a)
-		if c != nil && !w.dynamic {
-			next = setAddress(next, sp.outward)
-		}
-		return &router.RoutedLink{Conn: c, Router: id, Attach: next, Survives: survives(a), Answer: answer(q, w, sp, c != nil)}
+	sp, c, id := chooseOf(spaces, q.Reachable)
+	if sp == nil {
+		return &router.RoutedLink{Refusal: errNoRoute}
 	}
-	return &router.RoutedLink{Refusal: errNoRoute}
+	next := onward(q, a)
+	if c != nil && !w.dynamic {
+		next = setAddress(next, sp.outward)
+	}
+	return &router.RoutedLink{Conn: c, Router: id, Attach: next, Survives: survives(a), Answer: answer(q, w, sp, c != nil)}
 }

@@ -358,6 +358,15 @@ func TestLearnedRoutes(t *testing.T) {
 				t.Errorf("routed %+v", d)
 			}
 		})
+		g.addRoute(s, LinkRoute{Prefix: "a/b", Direction: "in", Connection: "broker"})
+		b := g.container("broker", "B", echo)
+		g.run()
+		g.r.InCore(func(*router.Core) { // RT L16
+			d := routing{s}.Route(&router.LinkQuery{Attach: toTarget("a.b.c"), Container: "c", Reachable: func(string) bool { return true }})
+			if d == nil || d.Conn != b.c {
+				t.Errorf("routed %+v", d)
+			}
+		})
 	})
 }
 

@@ -146,6 +146,22 @@ func (s *space) choose(reachable func(router string) bool) (c *router.Conn, id s
 	return nil, ""
 }
 
+// chooseOf is choose among spaces of the same pattern, written in several ways. sp is nil when there
+// is none.
+func chooseOf(spaces []*space, reachable func(router string) bool) (sp *space, c *router.Conn, id string) {
+	for _, local := range []bool{true, false} {
+		for _, sp := range spaces {
+			if local != (len(sp.conns) > 0) {
+				continue
+			}
+			if c, id := sp.choose(reachable); c != nil || id != "" {
+				return sp, c, id
+			}
+		}
+	}
+	return nil, nil, ""
+}
+
 // outward is the address as a container here knows it (RT L14).
 func (s *space) outward(address string) string {
 	if len(address) > len(s.del) {
