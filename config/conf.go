@@ -19,7 +19,8 @@ var (
 // hashKeys are the keys, as written, whose values keep # and end at a blank (CFG B6).
 var hashKeys = map[string]bool{"pattern": true, "bindingKey": true, "hostname": true}
 
-// jsonKeys are the keys, as written, whose values are JSON (CFG B9).
+// jsonKeys are the keys, in camel case, whose values are JSON (CFG B9). 1.19 knows them
+// only as they stand here, and takes JSON under open-properties with a warning (CFG B11).
 var jsonKeys = map[string]bool{"groups": true, "openProperties": true}
 
 // A confReader reads the conf format, line by line, and goes on after an error so
@@ -33,13 +34,15 @@ type confReader struct {
 	sections []*section
 	warnings []string // for the log, module AGENT
 	errors   []*syntaxError
+
+	incomplete bool // a section may be missing: what should have opened it was not understood
 }
 
 // readConf reads the conf format (CFG B2 to B11).
-func readConf(text string) ([]*section, []string, []*syntaxError) {
+func readConf(text string) *confReader {
 	r := &confReader{text: text, lines: strings.Split(text, "\n")}
 	r.file()
-	return r.sections, r.warnings, r.errors
+	return r
 }
 
 // current is the section being read, or nil.
@@ -114,10 +117,10 @@ func (r *confReader) file() {
 			r.errorf(r.next, "", `"}" that closes nothing`)
 		case lost:
 		case itemLine.MatchString(line), mapLine.MatchString(line):
-			lost = true
+			lost, r.incomplete = true, true
 			r.errorf(r.next, "", "attribute outside of a section: %s", full)
 		default:
-			lost = true
+			lost, r.incomplete = true, true
 			r.invalid(full, `neither "NAME {" nor "}"`)
 		}
 	}
@@ -182,11 +185,11 @@ func (r *confReader) attribute(full string, unquoted bool) (key string, value an
 	line := uncomment(full)
 	if m := mapLine.FindStringSubmatch(line); m != nil {
 		key := m[1]
-		if jsonKeys[key] && !unquoted && (key != "groups" || r.jsonAhead()) {
+		if !unquoted && (key == "openProperties" || jsonKeys[camelCase(key)] && r.jsonAhead()) {
 			value, ok := r.json(key)
 			return key, value, ok
 		}
-		return key, r.nested(key, unquoted || key == "groups", 1), true
+		return key, r.nested(key, unquoted || camelCase(key) == "groups", 1), true
 	}
 	if m := itemLine.FindStringSubmatch(line); m != nil {
 		if n := len(line); n < len(full) && full[n] == '#' {

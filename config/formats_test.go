@@ -57,6 +57,9 @@ func TestJSON(t *testing.T) {
 			"3 listener.prot: ~listener: Unknown attribute 'prot' for '~listener'"}},
 		{name: "nested too deeply", file: `[["router", {"id": ` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + "}]]",
 			problems: []string{"1: more than 64 levels of nesting"}},
+		{name: "no follow-up of what stands behind a fault", file: "[[\"listener\", {\"role\": \"inter-router\", \"saslPlugin\": \"p\", \"cost\": 0}],\n[\"router\", {\"mode\": \"interior\",}]]",
+			problems: []string{"2: Expecting property name enclosed in double quotes: '}' where it should be",
+				"1 listener.cost: ~listener: Invalid value for 'cost': 0 is below the minimum 1"}},
 		{name: "a type is given", file: `[["router", {"type": "router"}]]`, problems: []string{"1 router.type: ~router: Unknown attribute 'type' for '~router'"}},
 	} {
 		tt.run(t, FormatJSON)
@@ -87,6 +90,8 @@ func TestYAML(t *testing.T) {
 		{name: "section is text", file: "\nrouter: A", problems: []string{"2 router: a section must be a map from attributes to values"}},
 		{name: "section is a list in a list", file: "- listener:\n  - port: 1\n", problems: []string{"2 listener: a section must be a map from attributes to values"}},
 		{name: "key is a list", file: "router:\n  ? [a]\n  : b\n", problems: []string{"2 router: the name of an attribute must be text"}},
+		{name: "no follow-up of what stands behind a fault", file: "- listener: {role: inter-router}\n- x\n- router: {mode: interior}\n",
+			problems: []string{"2: each item of the list must be a map with one key, the name of the section"}},
 		{name: "aliases unfold", file: "listener:\n  openProperties:\n    a: &a [1,1,1,1,1,1,1,1,1,1]\n" +
 			"    b: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\n    c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
 			"    d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n    e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n    f: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\n",

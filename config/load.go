@@ -200,8 +200,9 @@ func btoi(b bool) int {
 	return 0
 }
 
-// read turns the text of a file into sections with today's names.
-func (l *loader) read(file string, format Format, data []byte) []*section {
+// read turns the text of a file into sections with today's names. With !complete the
+// file may have sections that could not be read; the fault is reported.
+func (l *loader) read(file string, format Format, data []byte) (sections []*section, complete bool) {
 	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // CFG B11a
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	data = bytes.ReplaceAll(data, []byte("\r"), []byte("\n"))
@@ -214,9 +215,9 @@ func (l *loader) read(file string, format Format, data []byte) []*section {
 			line++
 		}
 		l.syntax(file, &syntaxError{line: line, text: "invalid UTF-8"})
-		return nil
+		return nil, false
 	}
-	var sections []*section
+	complete = true
 	var err *syntaxError
 	switch format {
 	case FormatJSON:
@@ -224,24 +225,31 @@ func (l *loader) read(file string, format Format, data []byte) []*section {
 	case FormatYAML:
 		sections, err = readYAML(string(data))
 	default:
-		var warnings []string
-		var errs []*syntaxError
-		sections, warnings, errs = readConf(string(data))
-		l.agentWarnings(warnings)
-		l.syntax(file, errs...)
+		r := readConf(string(data))
+		l.agentWarnings(r.warnings)
+		l.syntax(file, r.errors...)
+		sections, complete = r.sections, !r.incomplete
 	}
 	if err != nil {
 		l.syntax(file, err)
+		complete = false // these two formats are read up to the first fault
 	}
 	t := translate(sections)
 	l.agentWarnings(t.warnings)
 	l.syntax(file, t.errors...)
-	return t.out
+	return t.out, complete
 }
 
-// entities makes entities of sections; the faulty ones become problems.
-func (l *loader) entities(file string, sections []*section) (good []*Entity, faulty map[string]bool) {
+// entities reads a file and makes entities of its sections; the faulty ones become
+// problems. Faulty names the types of which some are missing for that.
+func (l *loader) entities(file string, format Format, data []byte) (good []*Entity, faulty map[string]bool) {
+	sections, complete := l.read(file, format, data)
 	faulty = map[string]bool{}
+	if !complete {
+		for _, t := range types {
+			faulty[t.Name] = true
+		}
+	}
 	for _, s := range sections {
 		t := typeBySection(s.name)
 		if t == nil {
@@ -319,7 +327,7 @@ func addMissing(entities []*Entity, faulty map[string]bool) []*Entity {
 }
 
 func (l *loader) parse(file string, format Format, data []byte) {
-	entities, faulty := l.entities(file, l.read(file, format, data))
+	entities, faulty := l.entities(file, format, data)
 	entities = addMissing(entities, faulty)
 	l.cross(entities, faulty)
 	for _, e := range entities {
@@ -441,7 +449,7 @@ func (l *loader) policyDir() {
 			l.refuse(policy, policy.Lines, &AttrError{Type: policy.Type, Attr: "policyDir", Msg: err.Error()})
 			continue
 		}
-		entities, _ := l.entities(path, l.read(path, FormatJSON, data))
+		entities, _ := l.entities(path, FormatJSON, data)
 		for _, e := range entities {
 			if e.Type.Name != "vhost" {
 				continue

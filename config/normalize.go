@@ -355,8 +355,12 @@ func toEnum(tags []string, value any) (tag string, msg string) {
 	return "", fmt.Sprintf("Invalid value for enum[%s]: %s", strings.Join(quoted, ", "), text)
 }
 
+// escapes are those of Python, in whose texts the values of 1.19 stand.
+var escapes = strings.NewReplacer(`\`, `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)
+
 // quote puts text between quotes as the texts of 1.19 do.
 func quote(s string) string {
+	s = escapes.Replace(s)
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
 		return `"` + s + `"`
 	}

@@ -42,6 +42,9 @@ func TestCrossRules(t *testing.T) {
 		{name: "no follow-up of a faulty router", file: "router {\n mode: x\n}\nconnector {\n role: edge\n}",
 			problems: []string{"2 router.mode: ~router: Invalid value for enum['standalone', 'interior', 'edge']: 'x'"}},
 
+		{name: "no follow-up of a section that was not understood", file: "router { id: A\n mode: interior\n}\nlistener {\n role: inter-router\n saslPlugin: p\n}",
+			problems: []string{`1: neither "NAME {" nor "}": router { id: A`},
+			warnings: []string{"AGENT (warning) Invalid config file syntax (line 1):\n>>> router { id: A"}},
 		{name: "router id too long (B29)", file: "router {\n id: " + strings.Repeat("é", 128) + "\n}",
 			problems: []string{"2 router.id: Router ID \"" + strings.Repeat("é", 128) + "\" exceeds the maximum allowed length (127 characters)"}},
 		{name: "router id of 127 characters", file: "router {\n id: " + strings.Repeat("é", 127) + "\n}", want: "router(id=" + strings.Repeat("é", 127) + ")"},
