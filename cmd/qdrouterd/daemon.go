@@ -111,7 +111,7 @@ func again(stage string, report *os.File, attr *syscall.SysProcAttr) error {
 // pid file is written before the configuration is read and stays (CFG A21).
 func (c *command) settle() error {
 	syscall.Umask(0o022) // CFG A23
-	if c.config != "" {
+	if c.named {
 		path, err := filepath.Abs(c.config)
 		if err != nil {
 			return err

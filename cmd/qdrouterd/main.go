@@ -54,7 +54,8 @@ qdrouterd --check -c FILE.
 // A command is what a command line asks for.
 type command struct {
 	argv0                string
-	config               string // "" when not given
+	config               string
+	named                bool // config was given
 	daemon               bool
 	pidfile              string
 	user                 string
@@ -70,7 +71,7 @@ func (c *command) options() []option {
 	flag := func(p *bool) func(string) { return func(string) { *p = true } }
 	var include string // where 1.19 had its Python code (CFG A2)
 	return []option{
-		{short: 'c', long: "config", arg: true, set: text(&c.config)},
+		{short: 'c', long: "config", arg: true, set: func(arg string) { c.config, c.named = arg, true }},
 		{short: 'I', long: "include", arg: true, set: text(&include)},
 		{short: 'd', long: "daemon", set: flag(&c.daemon)},
 		{short: 'P', long: "pidfile", arg: true, set: text(&c.pidfile)},
@@ -160,7 +161,7 @@ func versionText() string {
 // load reads the configuration; builtIn says that there was no file to read.
 func (c *command) load() (cfg *config.Config, builtIn bool, err error) {
 	path := c.config
-	if path == "" {
+	if !c.named {
 		path = defaultConfig()
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 			cfg, err := config.Parse("built-in configuration", config.FormatConf, []byte(builtin))
@@ -233,7 +234,7 @@ func (c *command) run(report *os.File) int {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	interrupted := attend(ctx, cancel, func() { c.hangUp(srv, logs) })
+	interrupted := attend(ctx, cancel, func() { c.hangUp(srv, logs, builtIn) })
 	switch {
 	case report != os.Stderr:
 		fmt.Fprint(report, "ok")
@@ -265,9 +266,14 @@ func (c *command) run(report *os.File) int {
 }
 
 // hangUp reads the configuration again and then opens the log files anew (CFG
-// A27). A configuration with faults changes nothing.
-func (c *command) hangUp(srv *server.Server, logs *logging.Registry) {
-	cfg, _, err := c.load()
+// A27). A configuration with faults changes nothing, nor does a file that is gone: the
+// built-in configuration, which lets everybody in, is only for a router that started
+// with it.
+func (c *command) hangUp(srv *server.Server, logs *logging.Registry, startedBuiltIn bool) {
+	cfg, builtIn, err := c.load()
+	if builtIn && !startedBuiltIn {
+		err = fmt.Errorf("%s is gone", defaultConfig())
+	}
 	for _, w := range cfg.Warnings {
 		level, _ := logging.ParseLevel(w.Level)
 		logs.Log(w.Module, level, "%s", w.Text)

@@ -18,8 +18,9 @@ import (
 	"time"
 )
 
-// binary is the program under test, built once.
-var binary string
+// binary is the program under test, built once, and etc the place of its default
+// configuration.
+var binary, etc string
 
 // patience is how long a test waits for what must come; it is long because
 // machines are slow, and no test waits for it in vain.
@@ -31,7 +32,8 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	binary = filepath.Join(dir, "qdrouterd")
-	build := exec.Command("go", "build", "-ldflags", "-X main.version=1.2.3-test -X main.sysconfdir="+dir, "-o", binary, ".")
+	etc = filepath.Join(dir, "etc")
+	build := exec.Command("go", "build", "-ldflags", "-X main.version=1.2.3-test -X main.sysconfdir="+etc, "-o", binary, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 		os.Exit(1)
@@ -176,6 +178,7 @@ func TestBadConfiguration(t *testing.T) {
 	tests := []struct{ name, path, reason string }{
 		{"missing", filepath.Join(dir, "none.conf"), "Not found: Configuration file could not be opened"},
 		{"directory", dir, ""},
+		{"no name", "", "Not found: Configuration file could not be opened"}, // as of a script's empty variable
 		{"empty", write(t, "e.conf", ""), "Configuration: Configuration file was empty"},
 		{"unknown section", write(t, "s.conf", "bogus {\n}\n"), "Exception: Cannot load configuration file"},
 		{"unknown attribute", write(t, "a.conf", "router {\n bogus: 1\n}\n"), "Unknown attribute 'bogus'"},
@@ -323,6 +326,31 @@ func TestHangupReadsTheConfiguration(t *testing.T) {
 	rewrite(strings.Replace(onFreePort, "id: T", "id: T\n metadata: new", 1))
 	p.until(`SERVER \(notice\) Configuration read again: listener/127\.0\.0\.1:0:more deleted`)
 	p.until(`SERVER \(warning\) Not changed before a restart: router metadata`)
+	p.signal(syscall.SIGTERM)
+	p.wait()
+}
+
+// Once there was a file, the built-in configuration never takes its place: it lets
+// everybody in.
+func TestHangupWithoutTheFile(t *testing.T) {
+	path := filepath.Join(etc, "qpid-dispatch", "qdrouterd.conf")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(etc) })
+	if err := os.WriteFile(path, []byte(onFreePort), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t)
+	p.until("Listening on")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(syscall.SIGHUP)
+	p.until(`Configuration (not changed: ` + regexp.QuoteMeta(path) + ` is gone|read again)`)
+	if last := p.seen[len(p.seen)-1]; !strings.Contains(last, "MAIN (error) Configuration not changed") {
+		t.Errorf("logged %q", last)
+	}
 	p.signal(syscall.SIGTERM)
 	p.wait()
 }
@@ -489,7 +517,7 @@ func TestBuiltInConfiguration(t *testing.T) {
 	if mode := cfg.Router().Str("mode"); mode != "standalone" {
 		t.Errorf("mode %s", mode)
 	}
-	if _, builtIn, err := (&command{config: "/nonexistent"}).load(); builtIn || err == nil {
+	if _, builtIn, err := (&command{config: "/nonexistent", named: true}).load(); builtIn || err == nil {
 		t.Errorf("a missing file that was named: built in %v, error %v", builtIn, err)
 	}
 }
