@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -29,7 +28,7 @@ type Incoming struct {
 
 // Serve runs an accepted connection until it ends. opened is called once the peer's open is in.
 // The failure, which the router and the log know of, is nil after a close in good order and when
-// the peer left before its open, as those do that only look whether somebody listens.
+// the peer left without a word.
 func (in *Incoming) Serve(nc net.Conn, opened func()) *router.Failure {
 	o := in.Options
 	o.ID = in.Router.NextConnectionID()
@@ -72,7 +71,7 @@ func (in *Incoming) Serve(nc net.Conn, opened func()) *router.Failure {
 	}
 	switch {
 	case err == nil, err == errAborted:
-		return nil // who leaves without a word, as many clients do, has not failed
+		return nil // many clients leave so, and all that only look whether somebody listens
 	case isOpen.Load():
 		f.Container = container
 	default:
@@ -111,6 +110,7 @@ func failureText(err error) string {
 	return err.Error()
 }
 
+// errAborted is the end of a connection whose socket ended first (CFG R32).
 var errAborted = &amqp.Error{Condition: amqp.ErrCondFramingError, Description: "connection aborted"}
 
 // policyError is a refusal of which nothing goes over the wire (CFG R4 to R6).
@@ -214,9 +214,6 @@ func (h *handshake) need(n int) ([]byte, error) {
 		m, err := h.nc.Read(h.buf[len(h.buf):cap(h.buf)])
 		h.buf = h.buf[:len(h.buf)+m]
 		if err != nil && len(h.buf)-h.start < n {
-			if err == io.EOF && len(h.buf) == 0 {
-				return nil, errAborted
-			}
 			return nil, errAborted
 		}
 	}

@@ -141,7 +141,7 @@ func (s *socket) run(c *router.Conn, rest []byte) error {
 	case c.Error() != nil:
 		return c.Error()
 	}
-	return &amqp.Error{Condition: amqp.ErrCondFramingError, Description: "connection aborted"} // CFG R32
+	return errAborted // CFG R32
 }
 
 // feed gives what is in b to c and returns a copy of what is left.
