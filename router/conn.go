@@ -3,6 +3,7 @@ package router
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -108,7 +109,7 @@ func (r *Router) NewConn(o ConnOptions, w Wire) *Conn {
 		Hostname:            o.Hostname,
 		MaxFrameSize:        max(o.MaxFrameSize, 512),
 		ChannelMax:          uint16(c.o.MaxSessions - 1),
-		IdleTimeout:         uint32(o.IdleTimeout.Milliseconds() / 2), // RT 1.1, CFG L10
+		IdleTimeout:         uint32(min(o.IdleTimeout.Milliseconds()/2, math.MaxUint32)), // RT 1.1, CFG L10
 		OfferedCapabilities: openCapabilities,
 		DesiredCapabilities: openCapabilities,
 		Properties:          r.openProperties(&c.o),

@@ -20,6 +20,8 @@ const defaultHandshake = 60 * time.Second
 const (
 	minFrameSize = 512
 	mostSessions = 32768
+	mostCapacity = math.MaxInt32 // more credit than that is none to many clients
+	mostCost     = math.MaxInt32 // it travels as an int (RT E2)
 )
 
 // hostPort is how an entity's address stands in log lines.
@@ -35,8 +37,8 @@ func connOptions(e *config.Entity) router.ConnOptions {
 		MaxSessions:      clamp(e.Int("maxSessions")),
 		MaxSessionFrames: clamp(e.Int("maxSessionFrames")),
 		IdleTimeout:      time.Duration(clamp(e.Int("idleTimeoutSeconds"))) * time.Second,
-		LinkCapacity:     clamp(e.Int("linkCapacity")),
-		Cost:             max(clamp(e.Int("cost")), 1),
+		LinkCapacity:     min(clamp(e.Int("linkCapacity")), mostCapacity),
+		Cost:             min(max(clamp(e.Int("cost")), 1), mostCost),
 		OpenProperties:   openProperties(e.Map("openProperties")),
 		MessageLog:       e.Str("messageLoggingComponents"),
 		Protocol:         "amqp",

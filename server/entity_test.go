@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,8 @@ func TestListenerOptions(t *testing.T) {
 		{"maxSessionFrames 10", map[string]any{"maxSessionFrames": 10}, func(o router.ConnOptions) bool { return o.MaxSessionFrames == 10 }},
 		{"no idle time-out", map[string]any{"idleTimeoutSeconds": 0}, func(o router.ConnOptions) bool { return o.IdleTimeout == 0 }},
 		{"linkCapacity 0", map[string]any{"linkCapacity": 0}, func(o router.ConnOptions) bool { return o.LinkCapacity == 0 }},
+		{"too much capacity", map[string]any{"linkCapacity": 1 << 40}, func(o router.ConnOptions) bool { return o.LinkCapacity == math.MaxInt32 }},
+		{"too much cost", map[string]any{"cost": 1 << 31}, func(o router.ConnOptions) bool { return o.Cost == math.MaxInt32 }},
 		{"strip in", map[string]any{"stripAnnotations": "in"}, func(o router.ConnOptions) bool { return o.StripIn && !o.StripOut }},
 		{"strip out", map[string]any{"stripAnnotations": "out"}, func(o router.ConnOptions) bool { return !o.StripIn && o.StripOut }},
 		{"strip no", map[string]any{"stripAnnotations": "no"}, func(o router.ConnOptions) bool { return !o.StripIn && !o.StripOut }},

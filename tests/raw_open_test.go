@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"reflect"
 	"testing"
@@ -30,6 +31,8 @@ func TestE2Open(t *testing.T) {
 		{"limits", func(o *router.ConnOptions) {
 			o.MaxFrameSize, o.MaxSessions, o.IdleTimeout = 100, 10, 30*time.Second
 		}, amqp.Open{MaxFrameSize: amqp.Some(uint32(512)), ChannelMax: amqp.Some(uint16(9)), IdleTimeout: amqp.Some(uint32(15000))}, nil},
+		{"a time-out too long to tell", func(o *router.ConnOptions) { o.IdleTimeout = 100 * 24 * time.Hour },
+			amqp.Open{MaxFrameSize: amqp.Some(uint32(16384)), ChannelMax: amqp.Some(uint16(32767)), IdleTimeout: amqp.Some(uint32(math.MaxUint32))}, nil},
 		{"no limit of sessions", func(o *router.ConnOptions) { o.MaxSessions = 0 },
 			amqp.Open{MaxFrameSize: amqp.Some(uint32(16384)), ChannelMax: amqp.Some(uint16(32767))}, nil},
 		{"all properties", func(o *router.ConnOptions) {
