@@ -232,6 +232,9 @@ func (c *command) run(report *os.File) int {
 	}
 	defer srv.Close()
 
+	// A shell without job control, as one that runs a script, has its background commands
+	// ignore SIGINT. We attend to it all the same, but could not die of it.
+	immune := signal.Ignored(syscall.SIGINT)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	interrupted := attend(ctx, cancel, func() { c.hangUp(srv, logs, builtIn) })
@@ -256,6 +259,9 @@ func (c *command) run(report *os.File) int {
 	}
 	if <-interrupted {
 		// End as an unhandled SIGINT would, so that a shell sees 130 (CFG A12).
+		if immune {
+			return 130
+		}
 		logs.Close()
 		signal.Reset(syscall.SIGINT)
 		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err == nil {

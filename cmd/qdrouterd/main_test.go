@@ -82,7 +82,11 @@ type proc struct {
 // start runs the program; its log, on stderr, is read line by line.
 func start(t *testing.T, args ...string) *proc {
 	t.Helper()
-	cmd := exec.Command(binary, args...)
+	return startCommand(t, exec.Command(binary, args...))
+}
+
+func startCommand(t *testing.T, cmd *exec.Cmd) *proc {
+	t.Helper()
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -280,6 +284,18 @@ func TestHangupDuringTheStart(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	if got := p.wait().String(); got != "exit status 0" {
 		t.Errorf("ended with %s", got)
+	}
+}
+
+// CFG A12: a background command of a script is started with SIGINT ignored. It stops of one all
+// the same, with the status that a shell gives.
+func TestInterruptIgnoredAtStart(t *testing.T) {
+	p := startCommand(t, exec.Command("/bin/sh", "-c", `trap "" INT; exec "$0" "$@"`, binary, "-c", write(t, "c.conf", onFreePort)))
+	p.until(`Listening on`)
+	p.signal(syscall.SIGINT)
+	p.until(`SERVER \(notice\) Shut Down`)
+	if got := p.wait().String(); got != "exit status 130" {
+		t.Errorf("ended with %s, want exit status 130", got)
 	}
 }
 
