@@ -460,6 +460,43 @@ func TestU08RefusedAttach(t *testing.T) {
 	r.healthy(t, before)
 }
 
+// FC U10: what a peer sends on a link before it has read our detach is ignored, frame by frame of a
+// message too, and the session's window and delivery ids go on.
+func TestU10FramesBehindOurDetach(t *testing.T) {
+	r := startRouter(t, withDistributions(router.Unavailable))
+	before := r.counts()
+	p := r.session(t)
+	l := p.sender("unknown")
+	b, id := l.encode(rawMessage("late"), false)
+	first, second := l.start(), l.start()
+	parts, end := first, first
+	parts.More, end.DeliveryID, end.DeliveryTag = true, amqp.Opt[uint32]{}, nil
+	second.More, second.Settled = true, amqp.Some(true) // never finished
+	message := data(20_000)
+	p.write(b, l.frame(parts, message[:10_000]), l.frame(end, message[10_000:]), l.frame(second, message[:10_000]))
+	l.flow(5)
+	l.flowWith(amqp.Flow{Drain: true, Echo: true, LinkCredit: amqp.Some(uint32(5))})
+	p.send(0, &amqp.Disposition{Role: amqp.RoleSender, First: id, Last: amqp.Some(id + 2), Settled: true})
+	p.barrier()
+	l.refused("amqp:not-found", "Node not found")
+	p.forgetFlows()
+
+	in := p.receiver("balanced/q", 10)
+	out := p.sender("balanced/q")
+	out.awaitCredit(250)
+	good := out.send(rawMessage("good"), false)
+	if got := in.receive(); got.body() != "good" {
+		t.Errorf("received %q", got.body())
+	} else {
+		in.settle(got, amqp.StateAccepted)
+	}
+	if got := p.outcomes(good)[good]; got != "accepted" {
+		t.Errorf("outcome %s on the good link", got)
+	}
+	p.close()
+	r.healthy(t, before)
+}
+
 // FC U17, RT F71: a sender settles what a consumer never does.
 func TestU17SenderGivesUp(t *testing.T) {
 	for name, state := range map[string]amqp.Raw{"no state": nil, "released": amqp.StateReleased} {
