@@ -314,7 +314,7 @@ func (r *Router) bind(c *Conn, written string, capabilities []amqp.Symbol, recei
 	if receiver && key.class() == classRouter { // RT E20
 		return nil, errNoRoute
 	}
-	if dist == Unavailable {
+	if dist == Unavailable && key.class() != classRouter { // other routers are closest always (RT F30)
 		if a := r.table[key]; a != nil {
 			return a, nil
 		}
