@@ -82,6 +82,16 @@ func TestYAML(t *testing.T) {
 		{name: "groups", file: "vhost:\n  hostname: h\n  groups:\n    $default:\n      users: \"*\"\n      sourcePattern: a/#\n",
 			want: `vhost(groups={"$default":{"sourcePattern":"a/#","users":"*"}} hostname=h)`},
 		{name: "anchors", file: "- listener: &l\n    host: h\n- connector: *l\n", want: "listener(host=h) connector(host=h)"},
+		{name: "merge keys", file: "listener:\n- &a {host: h, port: 1, cost: 5}\n- &b\n  port: 2\n  <<: *a\n- {<<: [{port: 3}, *b], cost: 6}\n" +
+			"- port: 4\n  openProperties: {x: &x {a: 1, b: 2}, y: {<<: *x, b: 3}}\n",
+			want: `listener(cost=5 host=h port=1) listener(cost=5 host=h port=2) listener(cost=6 host=h port=3) ` +
+				`listener(openProperties={"x":{"a":1,"b":2},"y":{"a":1,"b":3}} port=4)`},
+		{name: "a merge of itself", file: "listener:\n- &a {<<: *a, p: 1}\n", problems: []string{"2: more than 64 levels of nesting"}},
+		{name: "merge keys unfold", file: "listener:\n  openProperties:\n    a: &a {a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1, h: 1}\n" +
+			"    b: &b {<<: [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]}\n    c: &c {<<: [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]}\n" +
+			"    d: &d {<<: [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]}\n    e: &e {<<: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]}\n",
+			problems: []string{"4: the aliases unfold to too much"}},
+		{name: "a merge key with text", file: "listener:\n  <<: x\n", problems: []string{"2: a merge key (<<) needs a map or a list of maps"}},
 		{name: "null is absent", file: "listener: {port: ~, host: h}", want: "listener(host=h)"},
 		{name: "syntax error", file: "router:\n  id: [\n", problems: []string{"2: did not find expected node content"}},
 		{name: "two documents", file: "router:\n---\nlistener:\n", problems: []string{"2: a second document in the file"}},

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,7 +59,7 @@ type yamlReader struct {
 // enter counts a node and follows an alias.
 func (r *yamlReader) enter(n *yaml.Node, depth int) (*yaml.Node, *syntaxError) {
 	if r.nodes++; r.nodes > maxYAMLNodes {
-		return nil, &syntaxError{line: n.Line, text: "the aliases unfold to too much"}
+		return nil, errUnfold(n)
 	}
 	if depth > maxNesting {
 		return nil, &syntaxError{line: n.Line, text: fmt.Sprintf("more than %d levels of nesting", maxNesting)}
@@ -67,6 +68,10 @@ func (r *yamlReader) enter(n *yaml.Node, depth int) (*yaml.Node, *syntaxError) {
 		n = n.Alias
 	}
 	return n, nil
+}
+
+func errUnfold(n *yaml.Node) *syntaxError {
+	return &syntaxError{line: n.Line, text: "the aliases unfold to too much"}
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
@@ -113,6 +118,42 @@ func (r *yamlReader) file(top *yaml.Node) *syntaxError {
 	return &syntaxError{line: top.Line, text: "the file must be a list or a map of sections"}
 }
 
+// pairs lists the keys and values of a map. What a merge key (<<) brings stands before the map's
+// own, since of several the last one counts.
+func (r *yamlReader) pairs(n *yaml.Node, depth int) (merged, own []*yaml.Node, err *syntaxError) {
+	for i := 0; i < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.ShortTag() != "!!merge" {
+			own = append(own, key, value)
+			continue
+		}
+		if value, err = r.enter(value, depth); err != nil {
+			return nil, nil, err
+		}
+		from := []*yaml.Node{value}
+		if value.Kind == yaml.SequenceNode {
+			from = value.Content
+		}
+		for _, m := range slices.Backward(from) { // the first one counts
+			if m, err = r.enter(m, depth+1); err != nil {
+				return nil, nil, err
+			}
+			if m.Kind != yaml.MappingNode {
+				return nil, nil, &syntaxError{line: key.Line, text: "a merge key (<<) needs a map or a list of maps"}
+			}
+			more, last, err := r.pairs(m, depth+1)
+			if err != nil {
+				return nil, nil, err
+			}
+			if r.nodes += len(more) + len(last); r.nodes > maxYAMLNodes {
+				return nil, nil, errUnfold(key)
+			}
+			merged = slices.Concat(merged, more, last)
+		}
+	}
+	return merged, own, nil
+}
+
 // section reads one section; a missing value is a section without attributes.
 func (r *yamlReader) section(name, value *yaml.Node, line int) *syntaxError {
 	value, err := r.enter(value, 2)
@@ -130,12 +171,17 @@ func (r *yamlReader) section(name, value *yaml.Node, line int) *syntaxError {
 	if value.Kind != yaml.MappingNode {
 		return &syntaxError{line: value.Line, section: s.name, text: "a section must be a map from attributes to values"}
 	}
-	for i := 0; i < len(value.Content); i += 2 {
-		key := value.Content[i]
+	merged, own, err := r.pairs(value, 3)
+	if err != nil {
+		return err
+	}
+	content := append(merged, own...)
+	for i := 0; i < len(content); i += 2 {
+		key := content[i]
 		if key.Kind != yaml.ScalarNode {
 			return &syntaxError{line: key.Line, section: s.name, text: "the name of an attribute must be text"}
 		}
-		v, err := r.enter(value.Content[i+1], 3)
+		v, err := r.enter(content[i+1], 3)
 		if err != nil {
 			return err
 		}
@@ -166,13 +212,18 @@ func (r *yamlReader) native(n *yaml.Node, depth int) (any, *syntaxError) {
 	}
 	switch n.Kind {
 	case yaml.MappingNode:
-		m := make(map[string]any, len(n.Content)/2)
-		for i := 0; i < len(n.Content); i += 2 {
-			key := n.Content[i]
+		merged, own, err := r.pairs(n, depth)
+		if err != nil {
+			return nil, err
+		}
+		content := append(merged, own...)
+		m := make(map[string]any, len(content)/2)
+		for i := 0; i < len(content); i += 2 {
+			key := content[i]
 			if key.Kind != yaml.ScalarNode {
 				return nil, &syntaxError{line: key.Line, text: "a key must be text"}
 			}
-			v, err := r.native(n.Content[i+1], depth+1)
+			v, err := r.native(content[i+1], depth+1)
 			if err != nil {
 				return nil, err
 			}
