@@ -349,13 +349,13 @@ func (a *Agent) standing(c *change) (identity string, found bool) {
 	if c.after == nil {
 		return "", false
 	}
-	name, ofFile := c.after.Str("name"), a.madeByFile(c.kind, rows)
+	name, ofFile := c.after.Str("name"), a.madeByFile(c.kind)
 	for i := range rows.Len() {
 		text := func(attribute string) string { return scalarText(rows.Value(i, attribute)) }
 		known := name != "" && text("name") == name ||
 			c.kind.Name == "router.config.address" && addressKey(text("prefix"), text("pattern")) == c.key
-		if known && !ofFile(i) {
-			return text("identity"), true
+		if identity := text("identity"); known && !ofFile[identity] {
+			return identity, true
 		}
 	}
 	return "", false
@@ -400,15 +400,21 @@ func (a *Agent) noteConfigured(k *kind, made amqp.Map) {
 	}
 }
 
-// inConfiguration tells the objects that 1.19 would have in its configuration,
-// most of all those that the file made, from others that were created by request.
-func (a *Agent) inConfiguration(k *kind, rows table) func(i int) bool {
-	made, there := map[string]bool{}, map[string]bool{}
+// madeByFile returns the identities of the objects of a kind that the file made.
+func (a *Agent) madeByFile(k *kind) map[string]bool {
+	made := map[string]bool{}
 	for o, identity := range a.ofFile {
 		if o.kind == k {
 			made[identity] = true
 		}
 	}
+	return made
+}
+
+// inConfiguration tells the objects that 1.19 would have in its configuration,
+// most of all those that the file made, from others that were created by request.
+func (a *Agent) inConfiguration(k *kind, rows table) func(i int) bool {
+	made, there := a.madeByFile(k), map[string]bool{}
 	identity := rows.Column("identity")
 	for i := range rows.Len() {
 		there[scalarText(identity(i))] = true
