@@ -120,7 +120,8 @@ func (r *yamlReader) file(top *yaml.Node) *syntaxError {
 
 // pairs lists the keys and values of a map. What a merge key (<<) brings stands before the map's
 // own, since of several the last one counts.
-func (r *yamlReader) pairs(n *yaml.Node, depth int) (merged, own []*yaml.Node, err *syntaxError) {
+func (r *yamlReader) pairs(n *yaml.Node, depth int) (list []*yaml.Node, err *syntaxError) {
+	var own []*yaml.Node
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.ShortTag() != "!!merge" {
@@ -128,7 +129,7 @@ func (r *yamlReader) pairs(n *yaml.Node, depth int) (merged, own []*yaml.Node, e
 			continue
 		}
 		if value, err = r.enter(value, depth); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		from := []*yaml.Node{value}
 		if value.Kind == yaml.SequenceNode {
@@ -136,22 +137,22 @@ func (r *yamlReader) pairs(n *yaml.Node, depth int) (merged, own []*yaml.Node, e
 		}
 		for _, m := range slices.Backward(from) { // the first one counts
 			if m, err = r.enter(m, depth+1); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			if m.Kind != yaml.MappingNode {
-				return nil, nil, &syntaxError{line: key.Line, text: "a merge key (<<) needs a map or a list of maps"}
+				return nil, &syntaxError{line: key.Line, text: "a merge key (<<) needs a map or a list of maps"}
 			}
-			more, last, err := r.pairs(m, depth+1)
+			more, err := r.pairs(m, depth+1)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			if r.nodes += len(more) + len(last); r.nodes > maxYAMLNodes {
-				return nil, nil, errUnfold(key)
+			if r.nodes += len(more); r.nodes > maxYAMLNodes {
+				return nil, errUnfold(key)
 			}
-			merged = slices.Concat(merged, more, last)
+			list = append(list, more...)
 		}
 	}
-	return merged, own, nil
+	return append(list, own...), nil
 }
 
 // section reads one section; a missing value is a section without attributes.
@@ -171,11 +172,10 @@ func (r *yamlReader) section(name, value *yaml.Node, line int) *syntaxError {
 	if value.Kind != yaml.MappingNode {
 		return &syntaxError{line: value.Line, section: s.name, text: "a section must be a map from attributes to values"}
 	}
-	merged, own, err := r.pairs(value, 3)
+	content, err := r.pairs(value, 3)
 	if err != nil {
 		return err
 	}
-	content := append(merged, own...)
 	for i := 0; i < len(content); i += 2 {
 		key := content[i]
 		if key.Kind != yaml.ScalarNode {
@@ -212,11 +212,10 @@ func (r *yamlReader) native(n *yaml.Node, depth int) (any, *syntaxError) {
 	}
 	switch n.Kind {
 	case yaml.MappingNode:
-		merged, own, err := r.pairs(n, depth)
+		content, err := r.pairs(n, depth)
 		if err != nil {
 			return nil, err
 		}
-		content := append(merged, own...)
 		m := make(map[string]any, len(content)/2)
 		for i := 0; i < len(content); i += 2 {
 			key := content[i]

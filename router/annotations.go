@@ -81,10 +81,8 @@ func (n *annotations) read(section amqp.Raw, strip bool) *amqp.Error {
 			}
 			n.trace = v
 		case annotationPhase:
-			if x, err := v.Value(); err == nil {
-				if p, ok := amqp.Int(x); ok && (p >= 0 && p <= 9 || p == phaseFallback-'0') {
-					n.phase = byte(p)
-				}
+			if p, ok := v.Int(); ok && (p >= 0 && p <= 9 || p == phaseFallback-'0') {
+				n.phase = byte(p)
 			}
 		case annotationStream:
 			n.stream = true

@@ -70,7 +70,8 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 		r.discardAddress(addr)
 		return
 	}
-	if refusal == nil && !in.l.TakesAnswer(r.answer(a)) { // it would end the connection
+	reply := r.answer(a)
+	if refusal == nil && !in.l.TakesAnswer(reply) { // it would end the connection
 		refusal = errOwnFrame
 	}
 	if refusal != nil {
@@ -86,10 +87,9 @@ func (r *Router) attachIn(c *Conn, in *inLink, a *amqp.Attach) {
 	}
 	c.readyOut()
 	if in.router {
-		in.l.Attach(r.routerAnswer(a))
-	} else {
-		in.l.Attach(r.answer(a))
+		reply = r.routerAnswer(a)
 	}
+	in.l.Attach(reply)
 	in.up = true
 	if a.Source != nil {
 		in.source = a.Source.Address.V
@@ -154,7 +154,8 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 		r.discardAddress(addr)
 		return
 	}
-	if refusal == nil && !out.l.TakesAnswer(r.answer(a)) {
+	reply := r.answer(a)
+	if refusal == nil && !out.l.TakesAnswer(reply) {
 		refusal = errOwnFrame
 	}
 	if refusal != nil {
@@ -169,7 +170,7 @@ func (r *Router) attachOut(c *Conn, out *outLink, a *amqp.Attach) {
 		return
 	}
 	c.readyOut()
-	out.l.Attach(r.answer(a))
+	out.l.Attach(reply)
 	out.source = a.Source.Address.V
 	if a.Target != nil {
 		out.target = a.Target.Address.V

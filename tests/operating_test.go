@@ -154,20 +154,7 @@ connector {
     role: route-container
 }
 `})
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	conn, err := amqp.Dial(ctx, r.URL(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	session, err := conn.NewSession(ctx, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := session.NewSender(ctx, "nowhere", nil); err == nil {
-		t.Fatal("the attach to an unavailable address was accepted")
-	}
+	refusedLink(t, r.URL(t), "nowhere")
 	// The connector fails when it gets to it.
 	rig.Eventually(t, 20*time.Second, func() bool {
 		return strings.Contains(r.Qdstat(t, "--failures"), "Connection refused")

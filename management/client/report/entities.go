@@ -30,7 +30,7 @@ func (p *printer) general(frame bool) error {
 		t.add("VmSize", binarySize(n))
 	}
 	t.add("Area", r.text("area"))
-	for _, c := range []struct{ label, name string }{
+	routers.addKnown(&t, []labelled{
 		{"Link Routes", "linkRouteCount"},
 		{"Auto Links", "autoLinkCount"},
 		{"Links", "linkCount"},
@@ -53,11 +53,7 @@ func (p *printer) general(frame bool) error {
 		{"Transit Count", "deliveriesTransit"},
 		{"Deliveries from Route Container", "deliveriesIngressRouteContainer"},
 		{"Deliveries to Route Container", "deliveriesEgressRouteContainer"},
-	} {
-		if routers.has(c.name) {
-			t.add(append([]string{c.label, plainNumber(r.get(c.name))}, r.rateCell(c.name)...)...)
-		}
-	}
+	})
 	p.print(t)
 	return nil
 }

@@ -21,15 +21,11 @@ func (p *printer) failures(frame bool) error {
 	}
 	counts := table{title: "Refused and Failed", heads: p.attributeHeads()}
 	r := routers.first()
-	for _, c := range []struct{ label, name string }{
+	routers.addKnown(&counts, []labelled{
 		{"Links Refused", "linksRefused"},
 		{"Connections Refused", "connectionsRefused"},
 		{"Connections Failed", "connectionsFailed"},
-	} {
-		if routers.has(c.name) {
-			counts.add(append([]string{c.label, plainNumber(r.get(c.name))}, r.rateCell(c.name)...)...)
-		}
-	}
+	})
 	p.print(counts)
 	if err := p.endpoints(); err != nil {
 		return err

@@ -29,7 +29,7 @@ func (p *printer) policy(frame bool) error {
 
 	status := table{title: "\nPolicy Status", heads: p.attributeHeads()}
 	add := func(label, name string) {
-		status.add(append([]string{label, plainNumber(r.get(name))}, r.rateCell(name)...)...)
+		r.addNumber(&status, label, name)
 	}
 	add("Connections Processed", "connectionsProcessed")
 	add("Connections Denied", "connectionsDenied")

@@ -151,6 +151,23 @@ func (r row) rateCell(attribute string) []string {
 	return nil
 }
 
+// A labelled is an attribute and what it is called in a table with a row for each.
+type labelled struct{ label, name string }
+
+// addKnown adds a row for each of the first entity's numbers that the router knows.
+func (r *rows) addKnown(t *table, numbers []labelled) {
+	first := r.first()
+	for _, n := range numbers {
+		if r.has(n.name) {
+			first.addNumber(t, n.label, n.name)
+		}
+	}
+}
+
+func (r row) addNumber(t *table, label, name string) {
+	t.add(append([]string{label, plainNumber(r.get(name))}, r.rateCell(name)...)...)
+}
+
 // attributeHeads are the headings of a table with a row for each attribute.
 func (p *printer) attributeHeads() []string {
 	if p.rates == nil {
